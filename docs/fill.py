@@ -44,8 +44,11 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 
 
 def first_line(path: Path) -> str:
-    """Of a module's docstring, without importing it."""
-    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+    """Of the docstring of a module. One that goes on in the next line would be cut off."""
+    line = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+    if not line.endswith((".", "?")):
+        raise ValueError(f"{path}: its docstring must begin with a line that is a sentence: {line}")
+    return line
 
 
 def rooms() -> str:

@@ -1,4 +1,4 @@
-"""Behavioural cloning: do what was done in a dataset.  Pomerleau 1989 (ALVINN); no environment is stepped.
+"""Behavioural cloning: imitate the actions of a dataset.  Pomerleau 1989 (ALVINN); no environment is stepped.
 
     loss = E[ -log pi(a | s) ]        choices: cross-entropy; numbers: the density of a Gaussian
     loss = E[ |mu(s) - a|^2 ]         `mse`, numbers only
@@ -38,10 +38,11 @@ class CloningConfig(TrainConfig):
     """A Minari dataset, by its id or its folder. A row that is learned from counts as an environment step."""
 
     best_share: float = Field(1.0, gt=0, le=1)
-    """Share of the episodes that is learned from: those that returned most."""
+    """Share of the episodes to learn from: those with the highest returns."""
 
     loss: Literal["likelihood", "mse"] = "likelihood"
-    """Make what was done likely, or be near it on average (numbers only)."""
+    """`likelihood`: maximise the probability of the recorded actions; `mse`: minimise the squared distance to them
+    (continuous actions only)."""
 
 
 class Cloning(Trainer):

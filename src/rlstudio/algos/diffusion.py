@@ -1,4 +1,4 @@
-"""Diffusion: learn what action sequences are like, sample some, do the best.  Janner et al. 2022, arXiv:2205.09991.
+"""Diffusion: learn what action sequences occur, sample some, do the best.  Janner et al. 2022, arXiv:2205.09991.
 
     x_t = cos(pi t / 2) x_0 + sin(pi t / 2) eps       t ~ U(0, 1)       eps ~ N(0, I)      x_0: H actions from s_0 on
     loss = E[ w ( x_0 - model(x_t, t, s_0) )^2 ]      w = 0 after the end of an episode

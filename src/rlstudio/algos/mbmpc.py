@@ -49,7 +49,7 @@ class MBMPCConfig(JointLossConfig, OffPolicyConfig):
     """Gradients are scaled down to this norm; null switches it off."""
 
     learning_starts: PositiveInt = 200
-    """Environment steps with random actions before the first update and the first plan that counts."""
+    """Environment steps with random actions before the first update and the first planned action."""
 
     train_every: PositiveInt = 50
     """Environment steps between two rounds of updates."""
@@ -61,10 +61,10 @@ class MBMPCConfig(JointLossConfig, OffPolicyConfig):
     """Rewards that the value's targets sum before they bootstrap."""
 
     planner: PlannerConfig = Field(default_factory=PlannerConfig)
-    """The search for what to do, and whether it counts what comes after its horizon (`value`)."""
+    """The planner, and what it assumes to come after its horizon (`value`)."""
 
     dynamics: DynamicsConfig = Field(default_factory=DynamicsConfig)
-    """The model to search in."""
+    """The model that the planner searches in."""
 
     policy: PartNetworkConfig = Field(default_factory=PartNetworkConfig)
     """The policy that proposes sequences (planner guided)."""

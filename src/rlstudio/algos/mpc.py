@@ -47,10 +47,10 @@ class MPCConfig(RunLength):
     """Steps of each environment between two reports; null takes a whole epoch."""
 
     planner: PlannerConfig = Field(default_factory=PlannerConfig)
-    """The search for what to do."""
+    """The planner."""
 
     dynamics: DynamicsConfig = Field(default_factory=lambda: DynamicsConfig(kind="analytic"))
-    """The model to search in."""
+    """The model that the planner searches in."""
 
     @model_validator(mode="after")
     def _plans_by_equations(self) -> MPCConfig:

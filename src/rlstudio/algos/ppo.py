@@ -37,7 +37,7 @@ class PPOConfig(TrainConfig):
     }
 
     epochs: PositiveInt = Field(100, le=10**9)
-    """Outer units of the run: each reports once."""
+    """Epochs of the run; each reports its metrics once."""
 
     steps_per_epoch: PositiveInt = Field(2048, le=10**9)
     """Environment steps per epoch, all environments together."""
@@ -52,7 +52,7 @@ class PPOConfig(TrainConfig):
     """Steps per environment and rollout; null takes a whole epoch (steps_per_epoch / num_envs)."""
 
     passes: PositiveInt = 20
-    """Times one rollout is reused."""
+    """How often each rollout is learned from."""
 
     sequence_length: PositiveInt | None = None
     """Steps through which a policy with memory learns; must divide `rollout_steps`; null takes the whole rollout."""

@@ -32,10 +32,10 @@ from rlstudio.ops.target import Target
 
 class QRDQNConfig(QLearningConfig):
     quantiles: PositiveInt = Field(50, le=1000)
-    """Numbers that describe the distribution of one choice's returns."""
+    """Quantiles that describe the return distribution of one action."""
 
     kappa: PositiveFloat = Field(1.0, le=1e6)
-    """Errors beyond it count linearly, smaller ones by their square."""
+    """Errors above this count linearly, smaller ones quadratically (Huber loss)."""
 
     double: bool = False
     """Choose the next action with the network and value it with the target (van Hasselt et al. 2016)."""

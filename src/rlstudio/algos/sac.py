@@ -41,7 +41,8 @@ class SACConfig(ContinuousConfig):
     """Where a learned temperature starts."""
 
     target_entropy: float | Literal["auto"] = "auto"
-    """Entropy, in nats, that a learned temperature holds the policy at; `auto` is minus the number of actions."""
+    """Entropy, in nats, that a learned temperature holds the policy at; `auto`: minus the number of action
+    dimensions."""
 
 
 class SAC(Trainer):

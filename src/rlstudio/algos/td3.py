@@ -40,19 +40,19 @@ class TD3Config(ContinuousConfig):
     """Updates of the q networks per update of the policy and of the targets."""
 
     noise: Literal["gaussian", "ornstein_uhlenbeck"] = "gaussian"
-    """Exploration: noise of each step on its own, or noise that drifts through an episode."""
+    """Exploration noise: independent at each step, or drifting through an episode (Ornstein-Uhlenbeck)."""
 
     noise_std: NonNegativeFloat = 0.1
-    """Its standard deviation, as a share of half the width of the bounds."""
+    """Standard deviation of the noise, as a share of half the width of the action bounds."""
 
     noise_steps: PositiveFloat = 50.0
-    """Steps over which drifting noise loses two thirds of what it was."""
+    """Steps over which drifting noise loses two thirds of its value."""
 
     target_noise: NonNegativeFloat = 0.2
-    """Standard deviation of the noise on the target's actions, as such a share."""
+    """Standard deviation of the noise on the target's actions, as the same kind of share."""
 
     target_noise_clip: NonNegativeFloat = 0.5
-    """That noise is cut to plus or minus this share."""
+    """The noise on the target's actions is clipped to plus or minus this share."""
 
 
 class TD3(Trainer):

@@ -52,40 +52,40 @@ SlurmTime = Annotated[str, AfterValidator(_slurm_time), BeforeValidator(_minutes
 
 class ResourcesConfig(Config):
     backend: Literal["local", "ray", "slurm"] = "local"
-    """Who starts the run: `local`, a worker on its own machine; `ray`, on a node of a Ray cluster; `slurm`, as a job of
-    Slurm."""
+    """Where the run is started. `local`: on the machine of the worker; `ray`: on a node of a Ray cluster; `slurm`: as a
+    Slurm job."""
 
     address: str = "auto"
-    """HOST:PORT of the Ray cluster's head; `auto`: the cluster that RAY_ADDRESS names or `ray start` started here, else
-    one on this machine alone."""
+    """HOST:PORT of the Ray cluster's head; `auto`: the cluster that RAY_ADDRESS names or that `ray start` started here,
+    otherwise one on this machine alone."""
 
     partition: SlurmName | None = None
-    """Of Slurm; null: its default."""
+    """The partition of Slurm; null: Slurm's default."""
 
     account: SlurmName | None = None
-    """Whom Slurm charges; null: its default."""
+    """The account that Slurm charges; null: Slurm's default."""
 
     time_limit: SlurmTime | None = None
-    """Of one Slurm job, in minutes or as in `1-12:00:00`; the run saves before it and goes on in a requeued job; null:
-    Slurm's."""
+    """Time limit of one Slurm job, in minutes or as in `1-12:00:00`; the run saves before the limit and continues in a
+    requeued job; null: Slurm's default."""
 
     cpus: PositiveInt = Field(1, le=4096)
-    """Processor cores the run asks a scheduler for."""
+    """Processor cores to request from a scheduler."""
 
     gpus: Annotated[int, Field(ge=0, le=64)] | Annotated[float, Field(ge=0, le=64)] = 0
-    """GPUs the run asks a scheduler for; with `backend: ray` a share of one too, as 0.5."""
+    """GPUs to request from a scheduler; with `backend: ray` also a fraction of one, for example 0.5."""
 
     memory_mb: PositiveInt | None = Field(None, le=10**8)
-    """Memory the run asks a scheduler for; null: not stated."""
+    """Memory to request from a scheduler; null: not stated."""
 
     priority: int = Field(0, ge=-1000, le=1000)
-    """Queued runs with a higher one start first."""
+    """Queued runs with a higher priority start first."""
 
     retries: NonNegativeInt = Field(3, le=1000)
-    """Times a scheduler resumes the run after a crash without any progress in between."""
+    """How often a scheduler resumes the run after crashes without any progress between them."""
 
     stall_seconds: PositiveFloat = Field(600.0, le=10**6)
-    """Seconds without an environment step, an update or a checkpoint after which a scheduler takes the run for hung."""
+    """Seconds without an environment step, an update or a checkpoint after which a scheduler considers the run hung."""
 
     @field_validator("address")
     @classmethod

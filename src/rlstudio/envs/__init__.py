@@ -1,1 +1,1 @@
-"""Environments as vectors that step together, seeded by episode and sought again on resume."""
+"""Environments as vectors that step together, seeded by episode and put back in place on resume."""

@@ -82,9 +82,9 @@ class EnvConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("workers", "params", "infos", "agent_id", "state")
 
     id: str = Field(max_length=200)
-    """Name of a registered environment, for example `CartPole-v1` (`rlctl envs` lists them), one of many agents,
-    `pettingzoo/classic/tictactoe-v3` or `mpe2/simple_spread_v3`, or a class of yours, `drone_env:Drone`, whose module
-    is allowed by `--import drone_env.py`."""
+    """A registered environment, for example `CartPole-v1` (`rlctl envs` lists them); a multi-agent one, for example
+    `pettingzoo/classic/tictactoe-v3` or `mpe2/simple_spread_v3`; or a class of yours, for example `drone_env:Drone`,
+    with `--import drone_env.py`."""
 
     num_envs: int = Field(8, ge=1, le=65536)
     """Copies that step together."""
@@ -94,9 +94,9 @@ class EnvConfig(Config):
 
     vectorization: Vectorization = "auto"
     """`native`: our own NumPy world; `sync`: Gymnasium envs in this process; `async`: in worker processes; `envpool`:
-    EnvPool's C++ worlds, which resume but not bit for bit; `vector`: a `gymnasium.vector.VectorEnv`, likewise;
-    `auto` takes the native world where there is one and nothing below changes it, `vector` where there is nothing else,
-    else `sync`."""
+    EnvPool's C++ worlds, which resume but not bit for bit; `vector`: a `gymnasium.vector.VectorEnv`, likewise; `auto`:
+    the native world if there is one and no field below rules it out, `vector` if there is nothing else, otherwise
+    `sync`."""
 
     workers: int | None = Field(None, ge=1)
     """Worker processes of `async`, at most one per copy; by default as many as there are processor cores. Any number
@@ -106,30 +106,33 @@ class EnvConfig(Config):
     """Arguments of the environment's constructor."""
 
     params: dict[str, ParamValue] = {}
-    """Parameters by name: a number, `{gravity: 9.0}`, or what each episode draws it from, `{length: {uniform: [0.25,
-    1.5]}}` (also `log_uniform`, `normal`, `choice`), with `every`, `observed`, `op` and `target` as in
-    [how to randomise](../howto/randomise.md). A name is a parameter of a native world, or of a Gymnasium env an
-    attribute, `kwarg:NAME`, `reset:NAME` or `mujoco:FIELD`. Numbers alone, of a native world, make training and
-    evaluation be in our own world, never in Gymnasium's; a planner that uses its equations has them too."""
+    """Environment parameters by name. A value is a number, `{gravity: 9.0}`, or what each episode draws it from,
+    `{length: {uniform: [0.25, 1.5]}}` (also `log_uniform`, `normal`, `choice`), with `every`, `observed`, `op` and
+    `target` as in [how to randomise](../howto/randomise.md). A name is a parameter of a native world; for a Gymnasium
+    environment it is an attribute, `kwarg:NAME`, `reset:NAME` or `mujoco:FIELD`. If a native world gets only numbers,
+    training and evaluation both use that world, never Gymnasium's, and a planner that uses its equations has the same
+    numbers."""
 
     wrappers: Wrappers = Field((), max_length=32)
     """Wrappers of Gymnasium and MiniGrid from the inside out: names, or `{name: {argument: value}}`."""
 
     action_mask: Literal["none", "info", "method"] = "none"
-    """Where the env tells which choices are allowed, to be shown as the entry `action_mask` of the observation: in its
-    `info`, or by its method `action_masks()`; `none` where it shows that entry by itself or has no mask."""
+    """Where the environment says which actions are allowed: in its `info`, or by its method `action_masks()`. The mask
+    becomes the entry `action_mask` of the observation. `none`: the observation already has that entry, or there is no
+    mask."""
 
     infos: tuple[str, ...] = Field((), max_length=16)
-    """Numbers to keep of the env's `info`, by their keys, for example `[is_success]`: columns of every Batch and of
-    replay, and metrics, `rollout/is_success` and `eval/is_success`, the means of what each episode gave last."""
+    """Keys of the environment's `info` whose numbers are kept, for example `[is_success]`. Each becomes a column of
+    every Batch and of the replay, and two metrics, `rollout/is_success` and `eval/is_success`: the mean over episodes
+    of the last value of each."""
 
     agent_id: bool = False
-    """Show each agent of a PettingZoo environment its own number, as 1 among zeros: a policy that they share can then
-    act differently for each."""
+    """Add the number of an agent to its observation, as a one-hot vector, so that a shared policy can act differently
+    for each agent; PettingZoo environments only."""
 
     state: bool = False
-    """Show the state of the whole world beside what an agent observes, as the entry `state`, for a central critic; only
-    PettingZoo environments with a `state_space` have one."""
+    """Add the state of the whole environment to the observation, as the entry `state`, for a central critic; only
+    PettingZoo environments with a `state_space`."""
 
     max_episode_steps: int | None = Field(None, ge=1)
     """Truncate episodes after this many steps instead of the registered limit."""

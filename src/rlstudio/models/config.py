@@ -18,7 +18,7 @@ class NetworkConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("critic",)
 
     hidden_sizes: tuple[PositiveInt, ...] = Field((64, 64), max_length=32)
-    """Width of each hidden layer of an MLP; after a CNN, of the layers behind it."""
+    """Width of each hidden layer of an MLP, or of the layers after a CNN."""
 
     activation: Activation = "tanh"
     """Non-linearity after each hidden layer."""
@@ -27,28 +27,29 @@ class NetworkConfig(Config):
     """`auto` takes a CNN for images (in a dict, for each of at least 36 x 36) and an MLP for everything else."""
 
     memory: MemoryKind = "none"
-    """Recurrent memory between the encoder and the networks, for worlds that show only part of themselves."""
+    """Recurrent memory between the encoder and the networks, for partially observable environments."""
 
     memory_size: PositiveInt = Field(64, le=65536)
     """Units of the memory."""
 
     normalize_observations: StrictBool | Literal["numeric", "auto"] = False
-    """Standardise observations by running statistics that are part of the Model and ship with it; `numeric` does so for
-    rows of numbers, never for choices and images; `auto` for rows of numbers only where actions are numbers too, and
-    for rows of bytes."""
+    """Standardise observations by running statistics, which are part of the Model and exported with it. `numeric`:
+    vectors of numbers, but not discrete observations or images; `auto`: the same, but only if actions are continuous or
+    a vector is made of bytes."""
 
     log_std_init: float = Field(0.0, ge=-10, le=2)
     """First log standard deviation of Gaussian policies."""
 
     exploration: Literal["independent", "state_dependent"] = "independent"
-    """Noise of continuous policies: drawn for each step, or a function of the state that is held for several steps."""
+    """Noise of continuous policies: drawn anew at each step, or a function of the state that stays the same for several
+    steps."""
 
     exploration_hold: PositiveInt = Field(16, le=256)
-    """Steps for which state-dependent noise stays the same function."""
+    """Steps for which state-dependent noise stays the same function of the state."""
 
     critic: Literal["local", "central"] = "local"
-    """What the value of a policy-gradient algorithm reads: what the agent observes, or, `central`, the entry `state` of
-    its observation too, the state of the whole world, which the policy then never sees (MAPPO)."""
+    """Input of the value network of a policy-gradient algorithm. `local`: the observation of the agent; `central`: also
+    its entry `state`, the state of the whole environment, which the policy does not see (MAPPO)."""
 
 
 class PartNetworkConfig(Config):
@@ -71,4 +72,4 @@ class ValueConfig(PartNetworkConfig):
 
     memory: PositiveInt | None = None
     """Rows over which its errors are averaged to say how far plans may trust it; null: 500, or a quarter of all rows so
-    far where that is more."""
+    far if that is more."""

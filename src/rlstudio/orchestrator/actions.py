@@ -31,9 +31,9 @@ def run(
     runs_dir: str | Path | None = None,
     progress: bool = True,
 ) -> Run:
-    """Train an experiment here, until it is done. An error ends it, is recorded in the run and is raised.
-    `env`: an environment of this process, as a class, a function that makes one, or an object to be copied; such a run
-    goes on only from Python, with the same one: `resume(run.id, env=...)`."""
+    """Train an experiment in this process until it is done. An error ends the run, is recorded in it and is raised.
+    `env`: an environment of your own, as a class, a function that makes one, or an object that is copied; such a run
+    can be resumed only from Python, with the same environment: `resume(run.id, env=...)`."""
     begun = session(config, *overrides, env=env, seed=seed, name=name, notify=notify, runs_dir=runs_dir)
     return train(begun, _workspace(runs_dir), progress)
 
@@ -47,8 +47,8 @@ def session(
     notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> Session:
-    """A new run here, in a loop of your own: `with session(config) as session: for tick in session: ...`.
-    Leaving the loop early leaves a run that `get(session.folder.id).session()` goes on with, bit for bit."""
+    """A new run in this process, in a loop of your own: `with session(config) as session: for tick in session: ...`. If
+    you leave the loop early, `get(session.folder.id).session()` continues the run, bit for bit."""
     from rlstudio.control.runs.start import start_session
     from rlstudio.experiment.training.environments import given_env
 
@@ -67,7 +67,7 @@ def launch(
     notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> Run:
-    """Put an experiment into the queue and come back at once. One `key` makes one run, however often it is launched."""
+    """Put an experiment into the queue and return at once. Launches with the same `key` make one run."""
     from rlstudio.control.queue.service import ensure_worker
     from rlstudio.control.runs.start import enqueue
 
@@ -88,9 +88,9 @@ def fork(
     notify: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> Run:
-    """A child in the queue: of a run, from one of its checkpoints (`at`), or of a bundle or `MODEL:production`, from
-    its weights and normalizers. `imports`: modules that its environment needs, by name or by file; they are imported
-    first. A run that was launched here with modules needs none of them named again."""
+    """Put a child run into the queue. It starts from a checkpoint of a run (`at`), or from the weights and normalizers
+    of a bundle or `MODEL:production`. `imports`: modules that its environment needs, by name or by file; those that a
+    run was launched with here are imported anyway."""
     from rlstudio.control.queue.service import ensure_worker
     from rlstudio.control.registry.bundles import named_bundle
     from rlstudio.control.registry.records import is_reference
@@ -119,7 +119,7 @@ def sweep(
     runs_dir: str | Path | None = None,
 ) -> SweepSummary:
     """Search the settings of an experiment, until all trials are done: `.best.params`, `.trials`, `.document()`.
-    `resume`: `config` is the name of a sweep to go on with. `notify`: a command that gets how it ended."""
+    `resume`: `config` is the name of a sweep to continue. `notify`: a command that receives how it ended."""
     from rlstudio.control.sweep.actions import begin_sweep, drive, resume_sweep
     from rlstudio.control.sweep.report import summary_of
     from rlstudio.control.sweep.search import load_search
@@ -136,7 +136,7 @@ def sweep(
 
 def stop_sweep(name: str, *, runs_dir: str | Path | None = None) -> None:
     """Stop a sweep, whichever process drives it; its runs pause at their next safe points. `sweep(name, resume=True)`
-    goes on."""
+    continues it."""
     from rlstudio.control.sweep.ending import stop_sweep
 
     for request in stop_sweep(_workspace(runs_dir), name):
@@ -144,7 +144,7 @@ def stop_sweep(name: str, *, runs_dir: str | Path | None = None) -> None:
 
 
 def remove_sweep(name: str, *, runs_dir: str | Path | None = None) -> None:
-    """Delete a sweep that does not live, with all its runs."""
+    """Delete a sweep that is not running, with all its runs."""
     from rlstudio.control.sweep.ending import remove_sweep
 
     for _ in remove_sweep(_workspace(runs_dir), name):
@@ -159,13 +159,13 @@ def resume(
     runs_dir: str | Path | None = None,
     progress: bool = True,
 ) -> Run:
-    """Go on with a run here, bit for bit, until it is done; `train.epochs=N` extends it. `env`: of a run that was
-    started with an environment of Python, the same one."""
+    """Continue a run in this process, bit for bit, until it is done; `train.epochs=N` extends it. `env`: for a run that
+    was started with an environment of Python, the same one."""
     return get(run_id, runs_dir=runs_dir).resume(*overrides, env=env, notify=notify, progress=progress)
 
 
 def stop(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
-    """End a run at its next safe point; it can be resumed."""
+    """Stop a run at its next safe point; it can be resumed."""
     return get(run_id, runs_dir=runs_dir).stop()
 
 
@@ -176,7 +176,7 @@ def pause(run_id: str, *, runs_dir: str | Path | None = None) -> Run:
 
 def get(ref: str, *, runs_dir: str | Path | None = None) -> Run:
     """The run with this id, handle, name, path or beginning of an id; `last` is the newest. A name that several runs
-    have is refused: `runs(words=[name])` gives them all."""
+    have is refused; `runs(words=[name])` returns all of them."""
     workspace = _workspace(runs_dir)
     return Run(workspace, workspace.find(ref).id)
 
@@ -192,7 +192,7 @@ def runs(
     runs_dir: str | Path | None = None,
 ) -> list[Run]:
     """Runs, newest first: all of them, or those that the words mean (`["lr1e-3"]`: every run of that name) and that
-    pass the filters (`states=["failed"]`); none where no run passes them."""
+    pass the filters (`states=["failed"]`); an empty list if there are none."""
     from rlstudio.control.runs.select import Filters, select
 
     workspace, filters = _workspace(runs_dir), Filters(states, envs, algos, tags)
@@ -216,7 +216,7 @@ def promote(
     runs_dir: str | Path | None = None,
     **settings: object,
 ) -> Version:
-    """Put a run, a bundle, `MODEL:3` or `MODEL:staging` into a stage; into production only if it is better, and
+    """Put a run, a bundle, `MODEL:3` or `MODEL:staging` into a stage; into production only if it is better; otherwise
     `GateFailed` says why not. `settings` are those of `control.registry.promotion.PromotionConfig`: margin, min_return,
     budget, ..."""
     from rlstudio.control.registry.promotion import PromotionConfig
@@ -231,7 +231,7 @@ def promote(
 
 
 def rollback(model: str, *, reason: str = "", runs_dir: str | Path | None = None) -> Version:
-    """Put the version that was in production before back there."""
+    """Put the previous production version back into production."""
     from rlstudio.control.registry.releases import Releases
 
     return Releases(_workspace(runs_dir)).rollback(model, reason=reason)

@@ -27,9 +27,9 @@ def compare(
     tags: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> GroupComparison:
-    """Groups side by side, each by the last values of its runs: `.groups[0].iqm.value`, `.groups[1].improvement.low`,
-    `.notes`. A group is a name; `states`, `envs`, `algos` and `tags` choose among the runs, or among all where none is
-    named. `minimize`: less of the metric is better."""
+    """Compare groups of runs, each by the last values of its runs: `.groups[0].iqm.value`,
+    `.groups[1].improvement.low`, `.notes`. A group is the runs of one name; `states`, `envs`, `algos` and `tags` filter
+    the runs that are named, or all runs if none is. `minimize`: a lower metric is better."""
     from rlstudio.experiment.analysis.compare_groups import compare_groups
 
     groups = _groups(runs, (states, envs, algos, tags), runs_dir)
@@ -47,8 +47,8 @@ def plot(
     tags: Sequence[str] = (),
     runs_dir: str | Path | None = None,
 ) -> Path:
-    """Learning curves as a picture (.png, .svg or .pdf), with a band over the runs of each group. What is drawn
-    otherwise than one may expect is a warning."""
+    """Learning curves as a picture (.png, .svg or .pdf), with a band over the runs of each group. A warning says what
+    is not drawn as one may expect."""
     from rlstudio.experiment.analysis.curves import plot_runs
     from rlstudio.experiment.analysis.groups import curve_metric, curves_of
 

@@ -44,7 +44,7 @@ class Run:
 
     @property
     def status(self) -> Status:
-        """State, progress and last evaluation, as they are now. Looking changes nothing: see `recorded`."""
+        """State, progress and last evaluation, as they are now. Reading it changes nothing: see `recorded`."""
         return self._workspace.find(self.id).status
 
     @property
@@ -54,17 +54,18 @@ class Run:
 
     @property
     def recorded(self) -> bool:
-        """False if its process is gone and the store does not say so yet: a worker or a call that acts on it will."""
+        """False if its process is gone but the store does not say so yet; a worker, or a call that acts on the run,
+        records it."""
         return self._workspace.find(self.id).recorded
 
     @property
     def handle(self) -> str:
-        """The short word that `rlctl` knows it by."""
+        """Its short name in `rlctl`."""
         return self._workspace.references().handle(self.id)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What it was tagged with: `runs(tags=["paper"])` finds it by one of them."""
+        """Its tags; `runs(tags=["paper"])` finds it by one of them."""
         row = self._workspace.find(self.id).run
         return () if row is None else row.tags
 
@@ -102,8 +103,8 @@ class Run:
         return self._workspace.find(self.id).history()
 
     def metrics(self, *keys: str) -> Any:
-        """What it measured: with pandas a DataFrame by environment steps, with a column for each metric; without it a
-        dict of metric -> (steps, values) as arrays. `keys` chooses; without any, everything."""
+        """Its metrics: with pandas a DataFrame by environment steps, with a column for each metric; without pandas a
+        dict of metric -> (steps, values) as arrays. `keys`: which metrics; by default all."""
         import numpy as np
 
         from rlstudio.experiment.metrics.indexed.index import read_series
@@ -149,7 +150,8 @@ class Run:
         self, *overrides: str, epochs: int | None = None, env: EnvObject = None, progress: bool = True
     ) -> Verdict:
         """Train it once more from its stored config and seed, and compare: `.word` is "identical", "different" or
-        "cannot be identical"; `.first`, `.changes`, `.reasons`. `epochs`: only the first. `env`: as in `session`."""
+        "cannot be identical"; `.first`, `.changes`, `.reasons`. `epochs`: only so many of its first epochs. `env`: as
+        in `session`."""
         from rlstudio.control.runs.reproduce import reproduce
         from rlstudio.core.errors import Diverged, EnvFault, GateFailed
         from rlstudio.experiment.training.environments import bind
@@ -165,9 +167,9 @@ class Run:
     def rewind(
         self, step: int, *, attempt: int | None = None, allow_inexact: bool = False, env: EnvObject = None
     ) -> Rewound:
-        """It at a past step, bit for bit, in a copy: `with run.rewind(20_000) as moment:` there are `moment.trainer`,
-        `.session`, `.state_hash()`, and `.advance()` does the next train step. `attempt`: of a run that was rolled
-        back. `env`: as in `session`."""
+        """Restore a past step, bit for bit, in a copy: `with run.rewind(20_000) as moment:` gives `moment.trainer`,
+        `.session` and `.state_hash()`, and `moment.advance()` does the next train step. `attempt`: which attempt of a
+        run that was rolled back. `env`: as in `session`."""
         from rlstudio.experiment.analysis.repeat.rewind import way_to
         from rlstudio.experiment.training.environments import bind
 
@@ -179,11 +181,11 @@ class Run:
     # -- saying something about it ----------------------------------------------------------------------------------
 
     def tag(self, *tags: str) -> Run:
-        """Add tags, to find it by."""
+        """Add tags by which to find it."""
         return self._tagged(tags, remove=False)
 
     def untag(self, *tags: str) -> Run:
-        """Take tags away."""
+        """Remove tags."""
         return self._tagged(tags, remove=True)
 
     def write_note(self, note: str) -> Run:
@@ -203,7 +205,8 @@ class Run:
     # -- steering ---------------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> Run:
-        """Wait until it has ended, with a live line. TimeoutError after `timeout` seconds; the run goes on."""
+        """Wait until it has ended, with a live line. After `timeout` seconds TimeoutError is raised, and the run goes
+        on."""
         live, started = Live(progress), time.monotonic()
         while (status := self.status).state in ACTIVE:
             live.show(status)
@@ -214,7 +217,7 @@ class Run:
         return self
 
     def stop(self) -> Run:
-        """End it at its next safe point, with a checkpoint; `resume` goes on with it."""
+        """Stop it at its next safe point, with a checkpoint; `resume` continues it."""
         return self._end(Desired.STOP)
 
     def pause(self) -> Run:
@@ -226,8 +229,8 @@ class Run:
         return self._end(Desired.CANCEL)
 
     def resume(self, *overrides: str, env: EnvObject = None, notify: Sequence[str] = (), progress: bool = True) -> Run:
-        """Go on with it here, until it is done; `train.epochs=N` extends it. A paused run goes back to its place in
-        the queue instead: `run.resume().wait()`. `env`, `notify`: as in `session`."""
+        """Continue it in this process until it is done; `train.epochs=N` extends it. A paused run goes back to its
+        place in the queue instead: `run.resume().wait()`. `env`, `notify`: as in `session`."""
         from rlstudio.control.queue.service import ensure_worker
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import requeue
@@ -240,9 +243,9 @@ class Run:
         return train(self.session(*overrides, env=env, notify=notify), self._workspace, progress)
 
     def session(self, *overrides: str, env: EnvObject = None, notify: Sequence[str] = ()) -> Session:
-        """Go on with it here, in a loop of your own: `with run.session() as session: for tick in session`. `env`: of a
-        run that was started with an environment of Python, the same one, if this process does not have it yet.
-        `notify`: a command that gets how it ended, in place of the one it was launched with."""
+        """Continue it in this process, in a loop of your own: `with run.session() as session: for tick in session`.
+        `env`: for a run that was started with an environment of Python, the same one, if this process does not have it
+        yet. `notify`: a command that receives how it ended, instead of the one it was launched with."""
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.start import resume_session
         from rlstudio.experiment.training.environments import bind
@@ -259,7 +262,8 @@ class Run:
         name: str | None = None,
         notify: Sequence[str] = (),
     ) -> Run:
-        """A child from one of its checkpoints, in the queue; called by its parent's name and `-fork` without `name`."""
+        """Put a child run into the queue that starts from one of its checkpoints. Without `name` it is called by its
+        parent's name with `-fork`."""
         from rlstudio.control.queue.service import ensure_worker
         from rlstudio.control.runs.adopt import known_run
         from rlstudio.control.runs.fork import fork_later

@@ -28,17 +28,19 @@ class ScoreConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("score",)
 
     reward: Literal["native", "dense"] = "native"
-    """What a step is worth: the world's own reward, or one that says in each step how well it goes (CartPole-v1)."""
+    """Reward of a step: `native`, that of the environment, or `dense`, one that shows at every step how well it goes
+    (CartPole-v1)."""
 
     value: Literal["own", "none", "physics"] = "own"
-    """What comes after the horizon: the agent's own value where it has one, nothing, or a guess by the energy or the
+    """Value after the horizon: `own`, that of the agent if it has one; `none`; or `physics`, an estimate from energy or
     balance (MountainCar-v0, Acrobot-v1, CartPole-v1)."""
 
     pessimism: NonNegativeFloat = 0.0
-    """Standard deviations over the particles of an ensemble that are taken off a sequence's mean return (not mcts)."""
+    """How many standard deviations over the particles of an ensemble are subtracted from the mean return of a sequence
+    (not mcts)."""
 
     score: ScorePartConfig = Field(default_factory=ScorePartConfig)
-    """What the three settings above are put together by."""
+    """How the three settings above are combined into a score."""
 
 
 class PlannerConfig(ScoreConfig, PartConfig):
@@ -56,44 +58,47 @@ class PlannerConfig(ScoreConfig, PartConfig):
     """Sequences that are tried in each round (all but mcts)."""
 
     iterations: PositiveInt | None = Field(None, le=1000)
-    """Rounds of a plan (all but mcts and random_shooting); null takes what the kind is known for."""
+    """Rounds of a plan (all but mcts and random_shooting); null: the usual number for the kind."""
 
     select: Literal["auto", "best", "mean", "first_action"] = "auto"
-    """What is done in the end: the best sequence, the middle of the proposal, or the choice that is best on average
-    (all but mcts)."""
+    """Which action is taken: that of the best sequence, that of the proposal's mean, or the discrete action that is
+    best on average (all but mcts)."""
 
     gamma: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Discount within the horizon."""
 
     std: PositiveFloat | None = None
-    """Spread of the first proposals of numbers, in halves of the action range; null takes what suits the kind."""
+    """Standard deviation of the first proposals of continuous actions, in halves of the action range; null: the usual
+    value for the kind."""
 
     min_std: NonNegativeFloat = 0.05
-    """Spread of numbers that is always left (cem, icem, guided)."""
+    """Standard deviation of continuous actions below which a proposal does not narrow (cem, icem, guided)."""
 
     temperature: PositiveFloat | None = None
-    """How much worse a sequence may be and still count (mppi, annealed, guided); null takes what suits the kind."""
+    """How much worse than the best a sequence may be and still count (mppi, annealed, guided); null: the usual value
+    for the kind."""
 
     elites: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Share of the candidates that the next round follows (cem, icem, guided)."""
 
     momentum: Share = 0.1
-    """Share of the old proposal that stays in each round (cem, icem)."""
+    """Share of the old proposal that is kept in each round (cem, icem)."""
 
     simulations: PositiveInt = Field(32, le=2_000)
-    """Steps in the model that a tree is grown by (mcts); its memory grows with their square."""
+    """Steps in the model by which a tree grows (mcts); its memory grows with their square."""
 
     policy_candidates: PositiveInt = Field(24, le=100_000)
-    """Sequences beside the others that a policy proposes by acting in the model (guided)."""
+    """Additional sequences, which a policy proposes by acting in the model (guided)."""
 
     colour: NonNegativeFloat = 2.0
-    """How alike neighbouring numbers of a sequence are: power of the noise falls with frequency^-colour; 0 is white."""
+    """How similar neighbouring actions of a sequence are: the power of the noise falls with frequency^-colour; 0 is
+    white noise."""
 
     keep: Share = 0.3
-    """Share of the elites that come along into the next round and the next plan (icem)."""
+    """Share of the elites that are kept for the next round and the next plan (icem)."""
 
     shrink: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Factor of the spread of numbers from one round to the next (annealed)."""
+    """Factor by which the standard deviation of continuous actions shrinks in each round (annealed)."""
 
     sticky: Share = 0.0
-    """How likely a proposed choice repeats the one before it (choices only)."""
+    """Probability that a proposed action repeats the one before it (discrete actions only)."""

@@ -1,1 +1,1 @@
-"""A policy over HTTP."""
+"""HTTP servers: the API with the dashboard, and a single policy."""

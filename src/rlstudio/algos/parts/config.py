@@ -28,19 +28,19 @@ class RunLength(Config):
     """Fields that `Trainer.build_agent` reads: what a bundle holds, beside the weights, of an agent that plans."""
 
     epochs: PositiveInt = Field(50, le=10**9)
-    """Outer units of the run: each reports once."""
+    """Epochs of the run; each reports its metrics once."""
 
     steps_per_epoch: PositiveInt = Field(4096, le=10**9)
     """Environment steps per epoch, all environments together; rounded up to whole rollouts."""
 
     total_steps: PositiveInt | None = Field(None, le=10**15)
-    """Environment steps of the whole run, in place of `epochs`: rounded up to whole epochs, and kept as those."""
+    """Environment steps of the whole run, instead of `epochs`; rounded up to whole epochs, and stored as `epochs`."""
 
     gamma: float = Field(0.99, ge=0.0, le=1.0)
-    """Discount."""
+    """Discount factor."""
 
     off_policy: bool | None = None
-    """May be stated; refused when it contradicts the algorithm."""
+    """States whether the algorithm is off-policy; refused if that is wrong. It changes nothing."""
 
     @property
     def planned_steps(self) -> int:

@@ -60,7 +60,7 @@ class DynamicsConfig(PartConfig):
     """Move the particles by the spread that they are predicted with, instead of following the means (ensemble)."""
 
     reward: Literal["learned", "known"] = "learned"
-    """Rewards and ends of episodes: learned like the motion, or by the world's own equations."""
+    """Rewards and ends of episodes: learned like the motion, or known from the equations of the environment."""
 
     @model_validator(mode="after")
     def _shared_evenly(self) -> DynamicsConfig:

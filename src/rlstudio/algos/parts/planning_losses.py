@@ -32,14 +32,15 @@ LARGEST_WEIGHT = 20.0
 
 class JointLossConfig(Config):
     policy_loss: Literal["cloning", "advantage"] = "cloning"
-    """Imitate what the planner did, or everything that was done, by how much better than expected it went."""
+    """`cloning`: imitate the planner's actions; `advantage`: imitate all actions, weighted by how much better than
+    expected they went."""
 
     advantage_tau: PositiveFloat = 1.0
     """Standard deviations of advantage that make an action e times as important (advantage)."""
 
     dynamics_coef: NonNegativeFloat = 1.0
-    """Weight of the dynamics' loss, 0: it does not learn. Between parts that share no weights, Adam evens out all other
-    differences, unless `max_grad_norm` holds them together."""
+    """Weight of the dynamics loss; 0: the dynamics do not learn. The parts share no weights and Adam evens out the
+    scale of their losses, so other values only matter together with `max_grad_norm`."""
 
     value_coef: NonNegativeFloat = 1.0
     """Weight of the value's loss, as above."""

@@ -31,7 +31,7 @@ class PrioritizedConfig(Config):
     """How much the error decides which rows are drawn; 0 draws them uniformly."""
 
     beta: float = Field(0.4, ge=0, le=1)
-    """How far rows drawn too often are weighed down, at the start of the run; 1 does so in full."""
+    """How far rows that are drawn more often are weighed down, at the start of the run; 1: fully."""
 
     beta_end: float = Field(1.0, ge=0, le=1)
     """The same at the end of the run."""
@@ -72,7 +72,7 @@ class QLearningConfig(OffPolicyConfig):
     """One network for the value of a state and one for how the choices differ (Wang et al. 2016)."""
 
     prioritized: PrioritizedConfig | None = None
-    """Draw rows by how wrong they were; null draws uniformly, {} takes the defaults."""
+    """Prioritised replay: draw rows by the size of their error; null: draw uniformly; {}: the defaults."""
 
     epsilon_start: float = Field(1.0, ge=0, le=1)
     """Share of random actions at the start."""

@@ -31,10 +31,10 @@ from rlstudio.planners.diffusion import DiffusionPlanner, DiffusionPlannerConfig
 
 class TrajectoryConfig(TrainConfig):
     behaviour: PlannerConfig | Literal["random", "own"] = "random"
-    """What fills replay: a planner, chance, or after a random start the agent itself."""
+    """What fills the replay: a planner, random actions (`random`), or after a random start the agent itself (`own`)."""
 
     random_share: float = Field(0.5, ge=0, le=1)
-    """Share of random actions on top of a behaviour: grows from none in the first environment to this in the last."""
+    """Share of random actions added to a behaviour: from none in the first environment up to this in the last."""
 
     dataset: str | None = Field(None, min_length=1)
     """A Minari dataset, by its id or its folder, to learn from instead; no environment steps are taken then."""

@@ -17,7 +17,7 @@ LONGEST_STEP = 18
 OVERRIDES_HELP = "Settings by their path in the file, for example train.lr=1e-3."
 
 RunsDir = Annotated[
-    Path, typer.Option("--runs-dir", metavar="DIR", envvar=RUNS_DIR_VARIABLE, help="Folder in which runs lie.")
+    Path, typer.Option("--runs-dir", metavar="DIR", envvar=RUNS_DIR_VARIABLE, help="Folder of the runs.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the id of the run.")]
@@ -55,7 +55,7 @@ Tags = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="TAG", help="Only runs with this tag.", autocompletion=completion.tags),
 ]
-SweepName = Annotated[str, typer.Argument(metavar="SWEEP", help="Its name.", autocompletion=completion.sweeps)]
+SweepName = Annotated[str, typer.Argument(metavar="SWEEP", help="Name of the sweep.", autocompletion=completion.sweeps)]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)]
 ExperimentFile = Annotated[
     str | None,
@@ -78,13 +78,13 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Import a module with environments, by its name or its file; remembered for a run launched with it. May be"
-        " repeated.",
+        help="Import a module with environments, by its name or its file; remembered for runs that are"
+        " launched with it. May be repeated.",
     ),
 ]
 Notify = Annotated[
     str | None,
-    typer.Option("--notify", metavar="COMMAND", help="A command that gets how it ended, as JSON on its input."),
+    typer.Option("--notify", metavar="COMMAND", help="A command that receives how it ended, as JSON on its input."),
 ]
 
 
@@ -101,4 +101,4 @@ CheckpointChoice = Annotated[
         "--checkpoint", metavar="last|best|STEP", help="Which weights of the run.", callback=checkpoint_choice
     ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Instead of the run's own seed.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed, instead of the run's own.")]

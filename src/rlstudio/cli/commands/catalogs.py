@@ -25,7 +25,9 @@ SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 def algos(
     env: Annotated[
         str | None,
-        typer.Option("--env", metavar="ENV", help="Which fit this environment.", autocompletion=completion.envs),
+        typer.Option(
+            "--env", metavar="ENV", help="Only those that fit this environment.", autocompletion=completion.envs
+        ),
     ] = None,
     modules: Imports = None,
     json: Json = False,
@@ -96,7 +98,7 @@ def _still_needed(of: Taken) -> str:
 
 
 def envs(
-    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only ids that contain it.")] = "",
+    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only ids that contain this text.")] = "",
     modules: Imports = None,
     json: Json = False,
 ) -> None:
@@ -120,7 +122,9 @@ def envs(
 
 
 def presets(
-    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only those with it in file, algo or env.")] = "",
+    filter_text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Only those with this text in file, algo or env.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """List the experiments that ship with RLStudio."""
@@ -145,9 +149,11 @@ def schema(
         str | None, typer.Argument(metavar="ALGO", help="The same as --algo.", autocompletion=completion.algos)
     ] = None,
     algo: Annotated[
-        str | None, typer.Option("--algo", help="Only what this algorithm takes.", autocompletion=completion.algos)
+        str | None, typer.Option("--algo", help="Only the settings of this algorithm.", autocompletion=completion.algos)
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="A list to read: field, values, default, meaning.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="Print a readable list: field, values, default, meaning.")
+    ] = False,
 ) -> None:
     """Print the JSON schema of an experiment file, for editors; or its settings as a list.
 
@@ -170,7 +176,7 @@ def schema(
 
 
 def init(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write.")] = Path("experiment.yaml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("experiment.yaml"),
     algo: Annotated[str, typer.Option("--algo", help="The algorithm.", autocompletion=completion.algos)] = USUAL_ALGO,
     env: Annotated[
         str,
@@ -182,14 +188,17 @@ def init(
         ),
     ] = "CartPole-v1",
     world: Annotated[
-        Path | None, typer.Option("--world", metavar="FILE.py", help="Instead: a World in array code to begin with.")
+        Path | None,
+        typer.Option("--world", metavar="FILE.py", help="Write a template of a World in array code instead."),
     ] = None,
     vector_env: Annotated[
         Path | None,
-        typer.Option("--vector-env", metavar="FILE.py", help="Instead: a gymnasium.vector.VectorEnv to begin with."),
+        typer.Option(
+            "--vector-env", metavar="FILE.py", help="Write a template of a gymnasium.vector.VectorEnv instead."
+        ),
     ] = None,
 ) -> None:
-    """Write an experiment file to begin with: every setting with its default and its meaning.
+    """Write a starter experiment file: every setting with its default and its meaning.
 
     \b
     rlctl init --algo sac --env Pendulum-v1 my.yaml
@@ -226,14 +235,14 @@ def check(
     steps: Annotated[
         int | None,
         typer.Option(
-            "--steps", min=1, max=10**9, help="Play so many steps, instead of some episodes for at most 10 s."
+            "--steps", min=1, max=10**9, help="Number of steps to play, instead of some episodes for at most 10 s."
         ),
     ] = None,
     modules: Imports = None,
     json: Json = False,
     named: PresetEnv = None,
 ) -> None:
-    """Try an environment out: shapes, bounds, finite numbers, seeding, replay, parameters.
+    """Test an environment: shapes, bounds, finite numbers, seeding, replay, parameters.
 
     \b
     rlctl check CartPole-v1 --steps 100000

@@ -78,7 +78,7 @@ def evaluate(
     algos: Algos = None,
     tags: Tags = None,
     planner: Annotated[
-        str | None, typer.Option("--planner", metavar="KIND", help="Also with a planner: cem, icem, mppi, ...")
+        str | None, typer.Option("--planner", metavar="KIND", help="Evaluate with a planner too: cem, icem, mppi, ...")
     ] = None,
     dynamics: Annotated[
         str | None,

@@ -24,7 +24,7 @@ Formats = Annotated[
         "--format",
         metavar="LIST",
         help="Comma-separated: bundle (weights and spec, always there), onnx, torch-export, torchscript. Without it"
-        " all but the last, onnx where its packages are installed; of an agent that plans: bundle.",
+        " all but the last, and onnx only if its packages are installed; for an agent that plans: bundle.",
     ),
 ]
 
@@ -41,7 +41,7 @@ def export(
     output: Target,
     checkpoint: CheckpointChoice = "last",
     team: Annotated[
-        str | None, typer.Option("--team", metavar="TEAM", help="Of a run with teams: whose policy it is to be.")
+        str | None, typer.Option("--team", metavar="TEAM", help="For a run with teams: whose policy to export.")
     ] = None,
     format: Formats = None,
     modules: Imports = None,
@@ -84,11 +84,11 @@ def import_policy(
         typer.Option("--activation", help="Activation of the hidden layers, if not the algorithm's default."),
     ] = None,
     env: Annotated[
-        str | None, typer.Option("--env", metavar="ID", help="The environment it was trained on; gives its spaces.")
+        str | None, typer.Option("--env", metavar="ID", help="Environment it was trained on, for its spaces.")
     ] = None,
     vecnormalize: Annotated[
         Path | None,
-        typer.Option("--vecnormalize", metavar="FILE", help="What VecNormalize.save wrote beside it; not executed."),
+        typer.Option("--vecnormalize", metavar="FILE", help="File that VecNormalize.save wrote with it; not executed."),
     ] = None,
     format: Formats = None,
     json: Json = False,

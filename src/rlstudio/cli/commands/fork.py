@@ -35,11 +35,11 @@ def fork(
     at: Annotated[
         str,
         typer.Option(
-            "--at", metavar="last|best|STEP", help="Which checkpoint to begin at.", callback=checkpoint_choice
+            "--at", metavar="last|best|STEP", help="Which checkpoint to start from.", callback=checkpoint_choice
         ),
     ] = "last",
     name: Annotated[
-        str | None, typer.Option("--name", help="What the child is called.  [default: RUN's, -fork]")
+        str | None, typer.Option("--name", help="What the child is called.  [default: RUN's name with -fork]")
     ] = None,
     empty_replay: EmptyReplay = False,
     modules: Imports = None,
@@ -49,7 +49,7 @@ def fork(
     json: Json = False,
     notify: Notify = None,
 ) -> int:
-    """Start a child of a run, from a checkpoint and with other settings; of a bundle or version, from its weights.
+    """Start a child run with other settings, from a checkpoint of a run or from the weights of a bundle or version.
 
     \b
     rlctl fork last train.lr=1e-4 train.epochs=100

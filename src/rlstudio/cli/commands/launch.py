@@ -45,16 +45,18 @@ Name = Annotated[str | None, typer.Option("--name", help="What the run is called
 MasterSeed = Annotated[int | None, typer.Option("--seed", help="Master seed, short for env.seed=N.")]
 Seeds = Annotated[
     int,
-    typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Launch N runs, seed by seed, side by side as cores are free."),
+    typer.Option(
+        "--seeds", min=1, max=MAX_SEEDS, help="Launch N runs with successive seeds, in parallel as cores are free."
+    ),
 ]
 Detach = Annotated[
-    bool, typer.Option("--detach", "-d", help="Put it into the queue and come back at once; it runs in the background.")
+    bool, typer.Option("--detach", "-d", help="Put it into the queue and return at once; it runs in the background.")
 ]
 Key = Annotated[
     str | None, typer.Option("--key", help="With --detach: launched twice with the same key, it still runs only once.")
 ]
 EmptyReplay = Annotated[
-    bool, typer.Option("--empty-replay", help="Go on with an emptied replay buffer if it is damaged; not exact.")
+    bool, typer.Option("--empty-replay", help="Continue with an empty replay buffer if it is damaged; not exact.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the complete configuration; train and write nothing.")]
 
@@ -133,7 +135,7 @@ def resume(
         list[str] | None,
         typer.Argument(
             metavar="[RUN]... [train.epochs=N]",
-            help="Runs or names of several; without any, the newest. Go on to N epochs in all.",
+            help="Runs, or names of several; by default the newest. train.epochs=N: to N epochs in all.",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -142,7 +144,7 @@ def resume(
     algos: Algos = None,
     tags: Tags = None,
     allow_inexact: Annotated[
-        bool, typer.Option("--allow-inexact", help="Go on even where the result will not be the same bits.")
+        bool, typer.Option("--allow-inexact", help="Continue even if the result will not be bit for bit the same.")
     ] = False,
     empty_replay: EmptyReplay = False,
     modules: Imports = None,
@@ -152,8 +154,8 @@ def resume(
     json: Json = False,
     notify: Notify = None,
 ) -> int:
-    """Go on with a run, bit for bit, or extend a finished one. A paused one goes back to its place in the queue. Of a
-    name that several runs have, with those that are not done."""
+    """Continue a run, bit for bit, or extend a finished one. A paused run goes back to its place in the queue. The name
+    of several runs means those that are not done."""
     from rlstudio.control.runs.adopt import known_run
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules

@@ -42,8 +42,7 @@ def stop(
     tags: Tags = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """End running runs at their next safe point; they can be resumed. Of a group, those that wait in the queue are held
-    back."""
+    """Stop runs at their next safe point; they can be resumed. Runs of a group that wait in the queue are held back."""
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.runs.stop import EndRequest
     from rlstudio.control.workspace import Workspace
@@ -80,7 +79,7 @@ def _refuse_still(entry: Entry) -> None:
 
 
 def pause(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
-    """Stop a run of the queue, also one that only waits there; it keeps its place, and `resume` puts it back."""
+    """Stop a run of the queue, waiting or running; it keeps its place, and `resume` puts it back."""
     from rlstudio.control.lifecycle import Desired
     from rlstudio.control.runs.looking.documents import entry_document
     from rlstudio.control.runs.stop import EndRequest
@@ -141,11 +140,13 @@ def wait_until_ended(workspace: Workspace, requests: Sequence[EndRequest]) -> li
 
 
 def queue(
-    reap: Annotated[bool, typer.Option("--reap", help="Record runs whose process is gone, and say which.")] = False,
+    reap: Annotated[
+        bool, typer.Option("--reap", help="First record runs whose process is gone, and list them.")
+    ] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Show what runs, what waits in which order, what is paused, and which workers serve it."""
+    """Show the runs that train, wait (in order) or are paused, and the workers of the queue."""
     from rlstudio.cli.screen.run_table import print_queue
     from rlstudio.control.queue.queue_document import queue_view
     from rlstudio.control.queue.room import shortage
@@ -183,13 +184,13 @@ def worker(
             "--slots", metavar="cpu=N,gpu=N,memory_mb=N", help="Resources for runs; by default all of this machine."
         ),
     ] = "",
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when nothing is left to do.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Exit when nothing is left to do.")] = False,
     launcher: Annotated[
         str, typer.Option("--launcher", metavar="KIND", help="What starts runs; packages add kinds, see rlctl plugins.")
     ] = "subprocess",
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Serve the queue of this store: start runs as slots are free, and retry those that crashed."""
+    """Serve the queue of this store: start runs when slots are free, and retry those that crashed."""
     from rlstudio.control.queue.launchers import read_launcher
     from rlstudio.control.queue.resources_of_runs import KnownResources
     from rlstudio.control.queue.service import worker as make_worker

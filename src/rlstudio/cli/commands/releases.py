@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STAGE_STYLES = {"production": "green", "staging": "cyan", "archived": "dim"}
 
-Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Which model it becomes a version of.")]
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="The model to add it to as a version.")]
 Current = Annotated[
     int | None, typer.Option("--if-current", metavar="V", min=0, help="Only if this version is in production; 0: none.")
 ]
@@ -37,9 +37,9 @@ def promote(
     to: Annotated[Literal["staging", "production"], typer.Option("--to", help="The stage.")] = "staging",
     checkpoint: CheckpointChoice = "last",
     if_current: Current = None,
-    margin: Annotated[float, typer.Option("--margin", help="By how much it must be better, in returns.")] = 0.0,
+    margin: Annotated[float, typer.Option("--margin", help="How much better it must be, in return.")] = 0.0,
     alpha: Annotated[float, typer.Option("--alpha", help="Largest error rate of the decision.")] = 0.025,
-    budget: Annotated[int, typer.Option("--episodes", min=20, help="Episodes of each side at most.")] = 160,
+    budget: Annotated[int, typer.Option("--episodes", min=20, help="Most episodes for each side.")] = 160,
     min_return: Annotated[
         float | None, typer.Option("--min-return", help="The lower bound of its mean return must reach this.")
     ] = None,
@@ -47,7 +47,7 @@ def promote(
         float | None, typer.Option("--max-std", min=0, help="Largest standard deviation of its returns.")
     ] = None,
     worst_return: Annotated[
-        float | None, typer.Option("--worst-return", help="The mean of its worst tenth must reach this.")
+        float | None, typer.Option("--worst-return", help="The mean of its worst tenth of episodes must reach this.")
     ] = None,
     force: Annotated[
         str | None, typer.Option("--force", metavar="REASON", help="Promote without a comparison; the reason is kept.")
@@ -94,7 +94,7 @@ def rollback(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Put the version that was in production before back there."""
+    """Put the previous production version back into production."""
     from rlstudio.control.registry.documents import version_document
 
     version = _releases(runs_dir).rollback(model, if_current=if_current, reason=reason)
@@ -106,11 +106,11 @@ def rollback(
 
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file; with --restore the one to read.")],
-    restore: Annotated[bool, typer.Option("--restore", help="Put a backup back, where there is no store yet.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="Restore a backup, where there is no store yet.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Write the store and the registry into one file, while runs go on; or put them back.
+    """Write the store and the registry into one file, while runs go on; or restore them.
 
     \b
     rlctl backup monday.tar

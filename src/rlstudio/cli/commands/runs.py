@@ -95,11 +95,11 @@ def show(
     envs: Envs = None,
     algos: Algos = None,
     tags: Tags = None,
-    lineage: Annotated[bool, typer.Option("--lineage", help="Where it comes from and what came of it.")] = False,
+    lineage: Annotated[bool, typer.Option("--lineage", help="Its origin, parents, children and history.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Show a run: state, progress, evaluation, hashes, checkpoints; of several runs, a table and the mean of each
+    """Show a run: state, progress, evaluation, hashes, checkpoints; for several runs, a table and the mean of each
     group."""
     from rlstudio.cli.screen.curve_line import curve_line
     from rlstudio.cli.screen.describe import print_run
@@ -142,7 +142,7 @@ def tag(
     remove: Annotated[bool, typer.Option("--remove", help="Take the tag away.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Give runs a tag, to find them by: `rlctl ls --tag TAG`.
+    """Give runs a tag by which to find them: `rlctl ls --tag TAG`.
 
     \b
     rlctl tag paper lr1e-3
@@ -182,7 +182,7 @@ def adopt(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Run folders, here or elsewhere.")],
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Take run folders into the store; one that lies elsewhere is copied here."""
+    """Add run folders to the store; a folder from elsewhere is copied here."""
     from rlstudio.control.runs.adopt import adopt_path
     from rlstudio.control.workspace import Workspace
 
@@ -199,11 +199,13 @@ def rm(
     algos: Algos = None,
     tags: Tags = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also runs that a sweep needs; says what it loses.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also delete runs that a sweep needs; prints what it loses.")
+    ] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> int:
-    """Delete runs with all they hold. Refused: running ones, those that others were forked from, and those that a sweep
-    needs."""
+    """Delete runs with all their files. Running ones, those that others were forked from and those that a sweep needs
+    are refused."""
     from rlstudio.cli.arguments.confirm import confirmed
     from rlstudio.control.runs.remove import refuse_referred, remove
     from rlstudio.control.sweep.needed import needed_runs
@@ -245,7 +247,7 @@ def gc(
     keep: Annotated[
         int, typer.Option("--keep", min=0, help="Number of newest runs to keep, whatever their state.")
     ] = 0,
-    days: Annotated[float, typer.Option("--days", min=0, help="Runs younger than this stay.")] = 7.0,
+    days: Annotated[float, typer.Option("--days", min=0, help="Keep runs that are younger than this.")] = 7.0,
     states: Annotated[
         str, typer.Option("--states", help="Final states to delete, separated by commas.")
     ] = "failed,cancelled",
@@ -255,7 +257,7 @@ def gc(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Delete old runs by a policy; never one that another was forked from, is paused, or that a sweep needs."""
+    """Delete old runs by a policy; never one that is paused, that another was forked from, or that a sweep needs."""
     from rlstudio.cli.screen.text import age, plural
     from rlstudio.control.lifecycle import ENDED
     from rlstudio.control.runs.remove import Policy, prunable, remove

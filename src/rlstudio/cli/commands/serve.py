@@ -15,28 +15,30 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="Where the new token goes; else it is printed.")
+    Path | None, typer.Option("--token-file", metavar="FILE", help="File for the new token; by default it is printed.")
 ]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option("--allow-host", metavar="NAME", help="Another name clients may call it by. May be repeated."),
+    typer.Option("--allow-host", metavar="NAME", help="Another host name that clients may use. May be repeated."),
 ]
 TlsCert = Annotated[
-    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Speak HTTPS with this certificate (PEM).")
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate (PEM).")
 ]
 TlsKey = Annotated[
-    Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, where the certificate's file has none.")
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key, if the certificate file has none.")
 ]
 
 
 def serve(
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8710,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8710,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", help="Where a token goes that counts while this server runs."),
+        typer.Option("--token-file", metavar="FILE", help="File for a token that is valid while this server runs."),
     ] = None,
     allow_host: AllowHost = None,
     modules: Imports = None,
@@ -46,7 +48,7 @@ def serve(
     ] = "",
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Serve API, dashboard and queue until Ctrl-C; runs go on.
+    """Serve API, dashboard and queue until Ctrl-C; runs keep going.
 
     \b
     rlctl serve
@@ -81,13 +83,15 @@ def serve_policy(
         typer.Argument(metavar="BUNDLE", help="A folder that export wrote; or MODEL:3, MODEL:production."),
     ],
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8700,
-    max_batch: Annotated[int, typer.Option("--max-batch", min=1, max=65536, help="Rows of one request.")] = 256,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8700,
+    max_batch: Annotated[int, typer.Option("--max-batch", min=1, max=65536, help="Most rows in one request.")] = 256,
     token_file: TokenFile = None,
     allow_host: AllowHost = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="No token; on the loopback address only.")] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no token; on the loopback address only.")] = False,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:

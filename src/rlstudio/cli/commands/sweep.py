@@ -41,21 +41,25 @@ def sweep(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="SWEEP", help="Go on with a sweep.", autocompletion=completion.sweeps),
+        typer.Option("--resume", metavar="SWEEP", help="Continue a sweep.", autocompletion=completion.sweeps),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="What the sweep is called, instead of the file's.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the sweep, instead of the one in the file.")
+    ] = None,
     max_concurrent: Annotated[
         int | None, typer.Option("--max-concurrent", min=1, help="Runs at the same time.")
     ] = None,
     deterministic: Annotated[
         bool,
-        typer.Option("--deterministic", help="Decide in fixed groups: neither timing nor --max-concurrent counts."),
+        typer.Option(
+            "--deterministic", help="Decide in fixed groups, so that neither timing nor --max-concurrent matters."
+        ),
     ] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="With --resume: its process ran on another host and is gone.")
+        bool, typer.Option("--take-over", help="With --resume: its process was on another host and is gone.")
     ] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Drive it in the background and come back at once.")
+        bool, typer.Option("--detach", "-d", help="Run it in the background and return at once.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; start nothing.")] = False,
     modules: Imports = None,
@@ -161,7 +165,7 @@ def show(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Show a sweep: trials, the best of them, which settings mattered."""
+    """Show a sweep: its trials, the best one, and which settings mattered."""
     summary = _summary(runs_dir, name)
     if json:
         stdout().document(summary.document())

@@ -48,10 +48,12 @@ def detach(
 
 def logs(
     name: SweepName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until nothing drives the sweep.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing until no process runs the sweep.")
+    ] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Print what a sweep that was started with --detach has printed."""
+    """Print the output of a sweep that was started with --detach."""
     from rlstudio.control.sweep.background import log_path
     from rlstudio.control.workspace import Workspace
 
@@ -97,7 +99,7 @@ def rm(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
 ) -> int:
-    """Delete a sweep with all its runs. A living one is refused; versions in the registry stay."""
+    """Delete a sweep with all its runs. A sweep that is running is refused; versions in the registry stay."""
     from rlstudio.control.sweep.ending import remove_sweep, runs_to_remove
     from rlstudio.control.workspace import Workspace
 

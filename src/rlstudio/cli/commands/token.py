@@ -23,12 +23,12 @@ Changed = TypeVar("Changed")
 app = typer.Typer(rich_markup_mode=None)
 
 STYLES = {"active": "green", "expired": "dim", "revoked": "dim"}
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called, in `token ls` and in the audit log.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, in `token ls` and in the audit log.")]
 
 
 @app.callback()
 def token() -> None:
-    """Say who may call `serve`: tokens with a name, a role and an end."""
+    """Manage who may call `serve`: tokens with a name, a role and an expiry date."""
 
 
 @app.command("add")
@@ -36,16 +36,18 @@ def add(
     name: Name,
     role: Annotated[Role, typer.Option("--role", help="read: look; act: everything.")] = Role.READ,
     days: Annotated[
-        float | None, typer.Option("--days", min=0, metavar="N", help="It expires after so many; else never.")
+        float | None, typer.Option("--days", min=0, metavar="N", help="Days until it expires; by default never.")
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", help="Where the secret goes, for you alone; else it is printed."),
+        typer.Option(
+            "--token-file", metavar="FILE", help="File for the secret, readable by you only; by default it is printed."
+        ),
     ] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Make a token; its secret is shown this once.
+    """Create a token; its secret is shown only once.
 
     \b
     rlctl token add laptop --role act --token-file laptop.token
@@ -70,7 +72,7 @@ def ls(runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
 
 @app.command("revoke")
 def revoke(name: Name, runs_dir: RunsDir = DEFAULT_RUNS_DIR) -> None:
-    """End a token: servers refuse it from the next request on."""
+    """Revoke a token: servers refuse it from the next request on."""
     _recorded("DELETE", name, runs_dir, lambda tokens: tokens.revoke(name))
     print_revoked(name)
 

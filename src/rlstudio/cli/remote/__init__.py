@@ -1,1 +1,1 @@
-"""`rlctl --server URL`: the same commands, options and output, of runs that a server has. Torch is never imported."""
+"""`rlctl --server URL`: the same commands, options and output for the runs of a server. Torch is never imported."""

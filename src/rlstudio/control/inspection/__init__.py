@@ -1,1 +1,1 @@
-"""Is everything that was stored still whole? It only looks; `rlctl doctor` prints it."""
+"""Checks that everything stored is still whole, without changing it; `rlctl doctor` prints the result."""

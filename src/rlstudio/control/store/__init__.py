@@ -1,1 +1,1 @@
-"""What is remembered of all runs, and each change as one transaction."""
+"""The store of all runs, in which each change is one transaction."""

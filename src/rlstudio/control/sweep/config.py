@@ -43,19 +43,19 @@ class Dimension(Config):
     """The largest value."""
 
     log: bool = False
-    """Chosen evenly in the logarithm."""
+    """Choose evenly in the logarithm."""
 
     step: Annotated[Number, Field(gt=0)] | None = None
     """Only low, low + step, low + 2 step, ..."""
 
     type: Literal["float", "int"] | None = None
-    """Kind of number; by default that of the experiment's own value."""
+    """Type of number; by default that of the value in the experiment."""
 
     choices: tuple[object, ...] | None = Field(None, min_length=1, max_length=1000)
-    """The values there are, of any kind."""
+    """The possible values, of any type."""
 
     when: dict[str, object] = Field(default_factory=dict)
-    """Only where other settings have these values: path -> value, or list of values."""
+    """Use this setting only if others have these values: path -> value, or list of values."""
 
     @model_validator(mode="after")
     def _whole(self) -> Dimension:
@@ -87,13 +87,14 @@ class SamplerConfig(PartConfig):
     sampler of another package (`rlctl plugins`)."""
 
     seed: NonNegativeInt = Field(0, le=2**32 - 1)
-    """Seed of the choices; those of trial n are drawn from (seed, n)."""
+    """Seed of the choices; those of trial n are drawn with (seed, n)."""
 
     startup_trials: PositiveInt = Field(10, le=10_000)
-    """tpe: trials chosen at random before it begins."""
+    """tpe: random trials before it starts to learn from results."""
 
     batch: PositiveInt | None = Field(None, le=10_000)
-    """With `deterministic`: trials that are chosen together; by default all for random and grid, 5 for the others."""
+    """With `deterministic`: trials that are chosen together; by default all of them for random and grid, 5 for the
+    others."""
 
     population: PositiveInt | None = Field(None, ge=3, le=1000)
     """cmaes: trials of a generation; by default 4 + 3 ln(dimensions)."""
@@ -102,10 +103,10 @@ class SamplerConfig(PartConfig):
     """pbt: epochs between two comparisons."""
 
     quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
-    """pbt: share of the members that copies as large a share of the best."""
+    """pbt: this share of the members, the worst, copies an equal share of the best."""
 
     perturb: tuple[float, float] = (0.8, 1.25)
-    """pbt: factors for a copied number."""
+    """pbt: a copied number is multiplied by one of these."""
 
     @model_validator(mode="after")
     def _own_fields(self) -> SamplerConfig:
@@ -123,7 +124,7 @@ class SamplerConfig(PartConfig):
 
 class PrunerConfig(Config):
     kind: Literal["none", "median", "asha", "hyperband"] = "none"
-    """`none`, `median`, `asha` (successive halving) or `hyperband` (several of them that begin at different rungs)."""
+    """`none`, `median`, `asha` (successive halving) or `hyperband` (several halvings that start at different rungs)."""
 
     rungs: tuple[PositiveInt, ...] | None = Field(None, min_length=1, max_length=100)
     """Epochs at which trials are compared; by default min_epochs, min_epochs x eta, min_epochs x eta^2, ..."""
@@ -132,10 +133,10 @@ class PrunerConfig(Config):
     """The first rung; by default the experiment's `eval.every_epochs`."""
 
     eta: int = Field(3, ge=2, le=100)
-    """One trial in eta goes on from a rung to the next."""
+    """One in `eta` trials continues from a rung to the next."""
 
     startup_trials: PositiveInt = Field(4, le=10_000)
-    """median: results at a rung before one is judged."""
+    """median: results that a rung needs before trials are judged there."""
 
     @model_validator(mode="after")
     def _own_fields(self) -> PrunerConfig:
@@ -163,34 +164,34 @@ class SweepConfig(Config):
     """Settings that differ from the experiment in every trial, as on the command line: [train.epochs=30]."""
 
     metric: str = DEFAULT_METRIC
-    """What to judge by, any metric of the runs; by default the mean return of the evaluation."""
+    """The metric of the runs by which trials are compared; by default the mean return of the evaluation."""
 
     direction: Literal["maximize", "minimize"] = "maximize"
-    """Whether more of the metric is better, or less."""
+    """`maximize`: a higher metric is better; `minimize`: a lower one."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    """A trial is worth the lower bound of its mean over seeds, with this confidence; 0.5 is about the mean."""
+    """A trial is judged by the lower bound of its mean over seeds, with this confidence; 0.5 is about the mean."""
 
     seeds: tuple[NonNegativeInt, ...] = Field((0,), min_length=1, max_length=1000)
-    """A run for each, the same in every trial."""
+    """Each trial has one run per seed."""
 
     trials: PositiveInt | None = Field(None, le=100_000)
-    """How many; for `grid` by default all combinations, for `pbt` the members."""
+    """Number of trials; by default all combinations for `grid`, the members for `pbt`."""
 
     max_concurrent: PositiveInt | None = Field(None, le=10_000)
     """Runs at the same time; by default as many as fit on this machine."""
 
     deterministic: bool = False
-    """Trials are chosen and compared in fixed groups, so that neither timing nor `max_concurrent` decides anything."""
+    """Choose and compare trials in fixed groups, so that neither timing nor `max_concurrent` affects the result."""
 
     sampler: SamplerConfig = Field(default_factory=SamplerConfig)
     """How settings are chosen."""
 
     pruner: PrunerConfig = Field(default_factory=PrunerConfig)
-    """When a trial is given up early."""
+    """How poor trials are stopped early."""
 
     space: dict[str, Dimension] = Field(min_length=1, max_length=100)
-    """Dotted path of a setting -> what it may be."""
+    """Dotted path of a setting -> the values it may have."""
 
     def run_name(self, trial: int) -> str:
         """What the runs of a trial are called, one for each seed."""

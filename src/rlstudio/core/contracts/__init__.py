@@ -1,5 +1,7 @@
-"""The contracts between the rooms, as Protocols. Parts that a catalog names have contract suites (`rlstudio.testing`,
-over all of them in `tests/contracts`), the others tests beside what implements them.
+"""The contracts between the rooms, as Protocols.
+
+Parts that a catalog names have contract suites (`rlstudio.testing`, over all of them in `tests/contracts`); the others
+have tests beside what implements them.
 
 Array kinds: environments and the acting path on a CPU speak NumPy, learning speaks torch. A `State` is what a
 checkpoint can hold: nested dicts and lists of tensors, NumPy arrays, `Segment`s and plain JSON values.

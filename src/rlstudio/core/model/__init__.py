@@ -1,1 +1,1 @@
-"""What a Model says of itself: its Protocol, and the plain tuples that it speaks in."""
+"""How a Model describes itself: its Protocol, and the plain tuples of that description."""

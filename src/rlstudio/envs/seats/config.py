@@ -17,25 +17,26 @@ Weight = Annotated[float, Field(ge=0)]
 
 class SelfPlayConfig(Config):
     opponents: dict[str, Weight] = Field({LATEST: 0.5, PAST: 0.35, RANDOM: 0.15}, max_length=16)
-    """How often each kind is met, by weights: `latest` (the learner as it is), `past` (a snapshot of the pool),
-    `planner` (a tree search with the learner's network), `random`, and those that the world brings, such as
+    """How often each kind of opponent plays, as weights: `latest` (the learner as it is), `past` (a snapshot from the
+    pool), `planner` (a tree search with the learner's network), `random`, and players of the environment, such as
     `minimax`."""
 
     pool: PositiveInt = Field(16, le=256)
-    """Snapshots that are kept; the oldest goes first."""
+    """How many snapshots are kept; the oldest is removed first."""
 
     snapshot_every: PositiveInt = Field(10, le=10**9)
-    """Epochs after which the learner joins the pool."""
+    """Epochs between two snapshots of the learner for the pool."""
 
     snapshot_win_rate: Annotated[float, Field(gt=0, le=1)] | None = None
-    """It joins before that, once it won this share of an epoch's games against others than itself; null: never."""
+    """Take a snapshot earlier once the learner has won this share of an epoch's games against others than itself; null:
+    never."""
 
     prioritise: Literal["hard", "even", "uniform"] = "hard"
-    """Which snapshot is met, by the share p of games that the learner wins against it: `hard` (1 - p)^2, `even`
-    p (1 - p), `uniform` all alike."""
+    """How often a snapshot plays, by the share p of games that the learner wins against it: `hard` (1 - p)^2, `even` p
+    (1 - p), `uniform` all equally."""
 
     simulations: PositiveInt = Field(32, le=10_000)
-    """Of each search of a `planner`."""
+    """Simulations in each search of a `planner`."""
 
     @field_validator("opponents")
     @classmethod

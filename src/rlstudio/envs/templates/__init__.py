@@ -1,1 +1,1 @@
-"""Files to begin with, as `rlctl init` writes them: they pass `rlctl check` and can be trained on."""
+"""Templates that `rlctl init` writes: they pass `rlctl check` and can be trained on."""

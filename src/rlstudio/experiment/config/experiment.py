@@ -98,7 +98,7 @@ with warnings.catch_warnings():
         other_names: ClassVar[dict[str, tuple[str, ...]]] = OTHER_NAMES
 
         env: EnvConfig
-        """The world: which, how many copies, which seed."""
+        """The environment: which one, how many copies, which seed."""
 
         policy: PolicyConfig
         """The algorithm and the network."""
@@ -107,16 +107,17 @@ with warnings.catch_warnings():
         """What the run is called; by default `<algo>_<env>`."""
 
         rollout: RolloutConfig = Field(default_factory=RolloutConfig)
-        """How patient collecting is with environments."""
+        """How experience is collected: workers, and how long to wait for slow environments."""
 
         buffer: BufferConfig = Field(default_factory=BufferConfig)
         """The replay buffer of off-policy algorithms."""
 
         self_play: SelfPlayConfig | None = None
-        """Whom a learner meets that has one seat of a game; null: one policy plays every agent of the world."""
+        """The opponents of a learner that plays one seat of a game; null: one policy plays all agents of the
+        environment."""
 
         curriculum: CurriculumConfig | None = None
-        """How the parameters of the environments change while the run learns; null: they do not."""
+        """How environment parameters change during the run; null: they stay the same."""
 
         eval: EvalConfig = Field(default_factory=EvalConfig)
         """How often and how long to evaluate."""
@@ -131,26 +132,26 @@ with warnings.catch_warnings():
         """Safety rules on every step."""
 
         resources: ResourcesConfig = Field(default_factory=ResourcesConfig)
-        """What the run asks a scheduler for."""
+        """What the run requests from a scheduler: cores, GPUs, memory, priority."""
 
         runtime: RuntimeConfig = Field(default_factory=RuntimeConfig)
-        """Where the run computes."""
+        """The device, threads and processes that the run uses."""
 
         tracking: TrackingConfig = Field(default_factory=TrackingConfig)
         """Where metrics go besides the run folder."""
 
         register: RegisterConfig = Field(default_factory=RegisterConfig)
-        """What becomes of the policy when the run is done."""
+        """Whether a completed run adds its policy to the registry."""
 
         teams: dict[str, TeamConfig] = Field(default_factory=dict, max_length=64)
-        """Several policies that learn together, each for some of the agents; without any, all agents share one."""
+        """Several policies that learn together, each for some of the agents; empty: all agents share one policy."""
 
         imports: tuple[str, ...] = Field((), max_length=32)
         """Modules named by `--import`, kept for resume; a file may not name any, because importing runs code."""
 
         # Last: its validator needs to know that every other section is valid.
         train: SerializeAsAny[RunLength] = Field(default_factory=_nothing_given)
-        """How to learn; the fields are those of the algorithm."""
+        """How to learn; the fields depend on the algorithm."""
 
         @property
         def eval_env(self) -> EnvConfig:

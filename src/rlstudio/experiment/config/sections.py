@@ -24,10 +24,11 @@ class PolicyConfig(Config):
     """Name of the algorithm (`rlctl algos` lists them)."""
 
     network: NetworkConfig = Field(default_factory=NetworkConfig)
-    """How the Models are built."""
+    """The networks of the policy."""
 
     discrete: bool | None = None
-    """May be stated; refused when it contradicts the algorithm or the environment."""
+    """States whether actions are discrete; refused if that contradicts the algorithm or the environment. It changes
+    nothing."""
 
     @field_validator("algo")
     @classmethod
@@ -39,27 +40,27 @@ class RolloutConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("hang_timeout", "workers", "backend", "mode", "max_staleness")
 
     workers: PositiveInt | None = Field(None, le=65536)
-    """Rollout workers that act at the same time, each in a slice of the copies; null: the training process acts in all
-    of them. For environments that are slow, may crash, or are on other machines."""
+    """Rollout workers that act at the same time, each in its share of the copies, for environments that are slow, may
+    crash or run on other machines; null: the training process steps all copies itself."""
 
     backend: Literal["auto", "local", "process", "ray"] = "auto"
-    """Where the workers are: one after the other in the training process, in processes of this machine, or Ray actors;
-    `auto` takes the fastest by a short probe. All give the same bits."""
+    """Where the workers run. `local`: one after the other in the training process; `process`: in processes on this
+    machine; `ray`: as Ray actors; `auto`: wherever a short measurement is fastest. All give the same bits."""
 
     mode: Literal["sync", "async"] = "sync"
-    """`sync`: every rollout is collected with the newest weights, and the order in which workers finish decides
-    nothing. `async`: workers go on while the run learns, with weights that are some versions old."""
+    """`sync`: every rollout is collected with the newest weights, and the order in which workers finish does not
+    matter. `async`: workers keep collecting while the run learns, with weights that are a few versions old."""
 
     max_staleness: PositiveInt | None = Field(None, le=64)
-    """How many versions the weights of an asynchronous worker may be older than those that learn from what it did;
-    null: 1 where every update needs fresh rollouts, 16 with a replay."""
+    """With `async`: by how many versions the weights that collected a row may be older than those that learn from it;
+    null: 1 if every update needs fresh rollouts, 16 with a replay buffer."""
 
     step_timeout: PositiveFloat = Field(60.0, le=86_400)
-    """Seconds after which one call of an environment counts as hung: its worker process is replaced; of an environment
-    in the training process it is reported, with the place in its code."""
+    """Seconds after which one call of an environment counts as hung. A worker process is then replaced; a hang in the
+    training process is reported with its place in the code."""
 
     hang_timeout: PositiveFloat | None = Field(None, le=86_400)
-    """Seconds after which one call of an environment in the training process ends the run; null: it is waited for."""
+    """Seconds after which one hung call in the training process ends the run; null: the run waits."""
 
     max_restarts: NonNegativeInt = Field(3, le=1000)
     """Times one environment may be restarted before the run fails."""
@@ -69,11 +70,11 @@ class BufferConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("quarantine",)
 
     capacity: PositiveInt = Field(100_000, le=10**9)
-    """Transitions the replay buffer of an off-policy algorithm holds."""
+    """Transitions that the replay buffer of an off-policy algorithm holds."""
 
     quarantine: bool = True
-    """Compare what each worker or environment gives with what at least two others give, and learn nothing from one that
-    lies: rows that repeat themselves, that are bad, that do not follow from its actions as elsewhere."""
+    """Compare the rows of each worker or environment with those of at least two others, and do not learn from one whose
+    rows are repeated, bad, or do not follow from its actions as they do elsewhere."""
 
 
 def _final_episodes(data: dict[str, Any]) -> int:
@@ -85,7 +86,8 @@ class EvalConfig(Config):
     hashed_if_set: ClassVar[tuple[str, ...]] = ("at_start", "team", "opponents", "params")
 
     at_start: bool = True
-    """Evaluate before the first step too, where evaluations during training are on: the first point of the curve."""
+    """Also evaluate before the first step, for the first point of the curve; only if there are evaluations during
+    training."""
 
     every_epochs: NonNegativeInt = Field(10, le=10**9)
     """Epochs between two evaluations; 0: only after training."""
@@ -94,21 +96,22 @@ class EvalConfig(Config):
     """Episodes of an evaluation during training."""
 
     final_episodes: PositiveInt = Field(default_factory=_final_episodes, le=100_000)
-    """Episodes of the evaluation after training; by default 20, or as many as `episodes` where those are more."""
+    """Episodes of the evaluation after training; by default 20, or `episodes` if that is more."""
 
     team: str | None = None
-    """The team whose returns choose the best checkpoint and are judged by the gates; null: those of all agents."""
+    """The team whose returns choose the best checkpoint and are judged by the gates; null: the returns of all
+    agents."""
 
     opponents: tuple[str, ...] = Field((), max_length=16)
-    """Who plays the other seats of a world with several agents, for example [random, minimax], in turn and from every
-    seat; metrics `eval/NAME/win_rate`. None: the policy that is evaluated plays all of them."""
+    """Who plays the other seats of a multi-agent environment, for example [random, minimax]: each in turn and from
+    every seat, with metrics `eval/NAME/win_rate`. Empty: the evaluated policy plays all seats."""
 
     videos: NonNegativeInt = Field(0, le=10**6)
-    """Evaluations of which the best and the worst episode are kept as films, the newest ones; 0: none."""
+    """For how many of the newest evaluations films of the best and the worst episode are kept; 0: none."""
 
     params: dict[str, ParamValue] = {}
-    """Parameters of the evaluation's environments, as in env.params: numbers, or what each episode draws them from. A
-    parameter that is not named here has its number of env.params; one that env.params draws is at the environment's
+    """Parameters of the evaluation environments, as in env.params: numbers, or what each episode draws them from. A
+    parameter that is not named here has its number from env.params; if env.params draws it, it has the environment's
     own value."""
 
     @field_validator("params", mode="before")
@@ -131,19 +134,19 @@ class CkptConfig(Config):
     """Epochs between two checkpoints; null: not by epochs."""
 
     keep_last: PositiveInt = Field(2, le=10_000)
-    """Newest checkpoints that are kept."""
+    """How many of the newest checkpoints are kept."""
 
     keep_best: bool = True
     """Keep the checkpoint of the best evaluation too."""
 
     history: PositiveInt | None = None
-    """Epochs between two checkpoints that are kept until the run is removed, so that `rlctl rewind` is quick to stand
-    at any step; null: none."""
+    """Keep a checkpoint every this many epochs until the run is removed, so that `rlctl rewind` reaches any step
+    quickly; null: none."""
 
 
 class RegisterConfig(Config):
     model: Annotated[str, Field(pattern=f"^{MODEL_NAME}$")] | None = None
-    """Name of the model whose next version the policy becomes when the run completes; null: none."""
+    """The model in the registry that gets the policy as its next version when the run completes; null: none."""
 
 
 class RuntimeConfig(Config):
@@ -151,23 +154,24 @@ class RuntimeConfig(Config):
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
 
     threads: PositiveInt = Field(1, le=1024)
-    """Threads of one operation; small networks are fastest with one."""
+    """Threads per operation; small networks are fastest with one."""
 
     lane: str = "eager"
     """How the algorithm is computed: `eager` runs its file operation by operation."""
 
     numerics: Literal["native", "portable"] = "native"
-    """`portable` gives the same bits on every x86-64 processor, and is slower: the code that the libraries choose for
-    the processor is fixed before they load."""
+    """`portable`: the same bits on every x86-64 processor, but slower, because the libraries may not choose code for
+    the processor they find."""
 
     learners: PositiveInt = Field(1, le=1024)
-    """Processes that learn together, each from its part of the environments; with torchrun as many as that starts."""
+    """Processes that learn together, each from its share of the environments; with torchrun, as many as it starts."""
 
     ranks: Literal["process", "ray"] = "process"
-    """Where the other learners run: in processes of this machine, or on nodes of the Ray cluster of RAY_ADDRESS."""
+    """Where the other learners run: in processes on this machine, or on nodes of the Ray cluster that RAY_ADDRESS
+    names."""
 
     trace: bool = False
-    """Write where the time of every process goes to `artifacts/trace.json`, for Perfetto or chrome://tracing."""
+    """Record how every process spends its time, in `artifacts/trace.json`, for Perfetto or chrome://tracing."""
 
     backend: Literal["gloo", "nccl"] = "gloo"
     """What carries the gradients of several learners: `gloo` on CPUs, `nccl` between GPUs."""
@@ -216,10 +220,10 @@ class TrackingConfig(Config):
     written as {kind: NAME, KEY: VALUE}."""
 
     finish_seconds: PositiveFloat = Field(30.0, le=3600)
-    """How long the end of a run waits for sinks that are behind; `rlctl send` sends the rest."""
+    """Seconds that the end of a run waits for sinks that are behind; `rlctl send` sends the rest."""
 
     rotate_mb: PositiveInt = Field(64, le=10**6)
-    """Size at which the metrics file continues in a new one."""
+    """Size in MB at which the metrics continue in a new file."""
 
     @field_validator("sinks")
     @classmethod

@@ -29,14 +29,14 @@ OF_THE_RUN = ("epochs", "steps_per_epoch", "total_steps")
 
 class TeamConfig(Config):
     agents: tuple[str | int, ...] = Field(min_length=1, max_length=1024)
-    """Agents of the environment that act and learn by this team's policy: names, patterns like `adversary_*`, or
+    """Agents of the environment that act and learn with this team's policy: names, patterns like `adversary_*`, or
     numbers from 0."""
 
     policy: dict[str, JsonValue] = {}
-    """What is different from the section `policy`, for example `{algo: dqn}` or `{network: {hidden_sizes: [256]}}`."""
+    """What differs from the section `policy`, for example `{algo: dqn}` or `{network: {hidden_sizes: [256]}}`."""
 
     train: dict[str, JsonValue] = {}
-    """What is different from the section `train`; the length of the run is the same for all teams."""
+    """What differs from the section `train`; the length of the run is the same for all teams."""
 
 
 class TeamSettings(NamedTuple):

@@ -26,19 +26,19 @@ KINDS = ("stages", "anneal", "levels", "adr")
 
 class CurriculumConfig(Config):
     success: SuccessConfig | None = None
-    """When an episode is a success; null: when its info says so, by `is_success` of `env.infos`."""
+    """When an episode counts as a success; null: when its info says so, by `is_success` in `env.infos`."""
 
     stages: tuple[StageConfig, ...] = Field((), max_length=1000)
-    """Stages one after the other, each left through a gate."""
+    """Stages in order; the gate of a stage leads to the next one."""
 
     anneal: AnnealConfig | None = None
-    """Ranges that move with the share of the run that is done."""
+    """Ranges that move gradually from a start to an end during the run."""
 
     levels: LevelsConfig | None = None
-    """Prioritised level replay: levels are played as often as there is something to learn in them."""
+    """Prioritised level replay: levels from which more can be learned are played more often."""
 
     adr: AdrConfig | None = None
-    """Automatic domain randomisation: ranges widen where the policy holds at their boundaries."""
+    """Automatic domain randomisation: ranges widen while the policy does well at their boundaries."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> CurriculumConfig:

@@ -25,24 +25,24 @@ class SuccessConfig(Config):
     """`return`, `length` or a key of `env.infos`."""
 
     at_least: float
-    """An episode with this much of it is a success."""
+    """An episode in which the metric reaches this is a success."""
 
 
 class StageGateConfig(Config):
     metric: str = Field(SUCCESS, max_length=64)
-    """What of an episode counts: `success`, `return`, `length` or a key of `env.infos`."""
+    """Which value of an episode counts: `success`, `return`, `length` or a key of `env.infos`."""
 
     at_least: float
     """The mean over the window must reach it."""
 
     window: PositiveInt = Field(100, le=1_000_000)
-    """The last so many episodes of the stage count."""
+    """How many of the latest episodes of the stage count."""
 
     min_episodes: PositiveInt | None = Field(None, le=1_000_000)
-    """Episodes of the stage before anything is decided; null: a whole window."""
+    """Episodes of the stage before the gate decides anything; null: a whole window."""
 
     patience: PositiveInt = Field(1, le=1_000_000)
-    """Epochs in a row that must reach it (or, for `demote_below`, miss it)."""
+    """Epochs in a row that must reach `at_least` (or, to go back, stay below `demote_below`)."""
 
     @property
     def needed(self) -> int:
@@ -55,33 +55,34 @@ class StageConfig(Config):
     """What the stage is called in events and in `rlctl show`."""
 
     params: Given
-    """What parameters are drawn from in this stage, written as in `env.params`; every stage sets the same ones."""
+    """What the parameters are drawn from in this stage, written as in `env.params`; every stage names the same
+    parameters."""
 
     gate: StageGateConfig | None = None
-    """What leads to the next stage; null: only `max_steps` does."""
+    """Condition for the next stage; null: only `max_steps` leads there."""
 
     min_steps: NonNegativeInt = Field(0, le=10**15)
-    """Environment steps that the stage lasts at least."""
+    """Environment steps before the stage may be left."""
 
     max_steps: PositiveInt | None = Field(None, le=10**15)
-    """Environment steps after which `on_timeout` is done; null: the stage may last for ever."""
+    """Environment steps after which `on_timeout` applies; null: the stage has no limit."""
 
     on_timeout: Literal["advance", "hold", "stop"] = "advance"
-    """`advance` to the next stage, `hold` this one, or `stop` the run as failed."""
+    """After `max_steps`: `advance` to the next stage, `hold` (stay in this one), or `stop` the run as failed."""
 
     keep: Share = 0.0
-    """Share of the episodes that are drawn from earlier stages, each of them as often as the others."""
+    """Share of the episodes that are drawn from earlier stages, from each of them equally often."""
 
     demote_below: float | None = None
-    """The mean over the window below which the run goes back to the stage before; null: it never does."""
+    """The run goes back to the previous stage if the mean over the window falls below this; null: never."""
 
 
 class AnnealConfig(Config):
     start: Given
-    """What parameters are drawn from at the beginning, written as in `env.params`."""
+    """What the parameters are drawn from at the start, written as in `env.params`."""
 
     end: Given
-    """What the same parameters are drawn from at the end: of the same kind, with other numbers."""
+    """What the same parameters are drawn from at the end: the same distributions with other numbers."""
 
     over: float = Field(0.5, gt=0, le=1)
     """Share of the run after which `end` is reached."""
@@ -92,23 +93,24 @@ class LevelsConfig(Config):
     """The parameter that chooses a level."""
 
     count: PositiveInt = Field(le=100_000)
-    """How many levels there are: 0, 1, ... up to this number less one."""
+    """Number of levels; they are numbered from 0."""
 
     score: Literal["learnability", "regret"] = "learnability"
-    """What makes a level worth replaying: (p + 0.05) (1 - p) of its success rate p, or its best return less its mean
-    one."""
+    """What makes a level worth replaying. `learnability`: (p + 0.05) (1 - p), where p is its success rate; `regret`:
+    its best return minus its mean return."""
 
     memory: float = Field(0.3, gt=0, le=1)
-    """Weight of the newest episode in the success rate and the mean return of its level."""
+    """Weight of the newest episode in the running success rate and mean return of its level."""
 
     temperature: PositiveFloat = Field(0.3, le=1000)
-    """Levels are drawn in proportion to (1 / rank) ^ (1 / temperature); small: nearly always the first."""
+    """Levels are drawn in proportion to (1 / rank) ^ (1 / temperature); a small value nearly always draws the best
+    one."""
 
     staleness: Share = 0.1
-    """Share of the replayed episodes that go to levels by how long ago they were played."""
+    """Share of the replayed episodes whose level is chosen by how long ago it was played."""
 
     replay: Share = 0.5
-    """Share of the episodes that replay a level while there are levels that were never played."""
+    """Share of the episodes that replay a known level while some levels have never been played."""
 
 
 class RangeConfig(Config):
@@ -119,7 +121,7 @@ class RangeConfig(Config):
     """[lowest, highest] value that the range may reach."""
 
     step: PositiveFloat
-    """By how much a boundary moves."""
+    """How far a boundary moves at a time."""
 
     @model_validator(mode="after")
     def _ordered(self) -> RangeConfig:
@@ -133,22 +135,22 @@ class RangeConfig(Config):
 
 class AdrConfig(Config):
     parameters: dict[str, RangeConfig] = Field(min_length=1, max_length=64)
-    """The ranges by parameter."""
+    """The range of each parameter."""
 
     metric: str = Field(SUCCESS, max_length=64)
-    """What of an episode counts: `success`, `return`, `length` or a key of `env.infos`."""
+    """Which value of an episode counts: `success`, `return`, `length` or a key of `env.infos`."""
 
     widen_at: float
-    """A boundary moves outwards where the mean of its episodes reaches this."""
+    """A boundary moves outwards when the mean of its episodes reaches this."""
 
     narrow_at: float
-    """A boundary moves back where the mean of its episodes is no more than this."""
+    """A boundary moves back when the mean of its episodes is this or less."""
 
     boundary_share: float = Field(0.5, gt=0, le=1)
-    """Share of the episodes that have one parameter at one of its boundaries."""
+    """Share of the episodes in which one parameter is at one of its boundaries."""
 
     buffer: PositiveInt = Field(20, le=1_000_000)
-    """Episodes at a boundary that are judged together; then counting begins anew."""
+    """Episodes at a boundary that are judged together; then counting starts again."""
 
     @model_validator(mode="after")
     def _apart(self) -> AdrConfig:

@@ -1,1 +1,1 @@
-"""Self-play: whom the learner meets, the pool of its past selves, and how strong they are."""
+"""Self-play: the opponents of the learner, the pool of its snapshots, and how strong they are."""

@@ -1,1 +1,1 @@
-"""Models that plans are made in: dynamics, values, the denoiser of trajectories."""
+"""Models for planning: dynamics, values, the denoiser of trajectories."""

@@ -34,8 +34,8 @@ def reproduce(
 ) -> int:
     """Train a run once more from its stored config and seed, and compare the two bit by bit.
 
-    The new run ends at the first thing that is not the same. Exits with 0 where all is, with 10 where something is not,
-    with 11 where it never could be; what has changed since is named.
+    The new run ends at the first difference. Exits with 0 if all is the same, with 10 if something differs, with 11 if
+    it cannot be the same; names what has changed since.
 
     \b
     rlctl reproduce last

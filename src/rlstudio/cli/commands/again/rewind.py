@@ -24,23 +24,25 @@ if TYPE_CHECKING:
 def rewind(
     run: Run,
     at: Annotated[int, typer.Option("--at", metavar="STEP", min=0, max=10**18, help="Environment steps.")],
-    shell: Annotated[bool, typer.Option("--shell", help="Look at it in a Python shell.")] = False,
+    shell: Annotated[bool, typer.Option("--shell", help="Open a Python shell there.")] = False,
     script: Annotated[
         Path | None,
-        typer.Option("--script", metavar="FILE", help="Run a Python file there; it finds what the shell has."),
+        typer.Option("--script", metavar="FILE", help="Run a Python file there, with the same names as the shell."),
     ] = None,
     attempt: Annotated[
         int | None,
-        typer.Option("--attempt", metavar="N", min=0, help="Of a run that was rolled back: which attempt, from 0."),
+        typer.Option(
+            "--attempt", metavar="N", min=0, help="For a run that was rolled back: which attempt, counted from 0."
+        ),
     ] = None,
     allow_inexact: Annotated[
-        bool, typer.Option("--allow-inexact", help="Also where it will not be the same bits as in the run.")
+        bool, typer.Option("--allow-inexact", help="Even if the result will not be bit for bit that of the run.")
     ] = False,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> int:
-    """Stand at a past step of a run, bit for bit, with its trainer in your hands. The run itself is only read.
+    """Restore a past step of a run, bit for bit, and use its trainer there. The run itself is only read.
 
     \b
     rlctl rewind last --at 20000

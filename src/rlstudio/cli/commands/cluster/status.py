@@ -19,7 +19,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.callback()
 def cluster() -> None:
-    """Look at the cluster that runs are started in."""
+    """Show the cluster on which runs are started."""
 
 
 @app.command()
@@ -29,7 +29,7 @@ def status(
     ] = "auto",
     json: Json = False,
 ) -> None:
-    """Show the nodes of a Ray cluster, what is left of them, which runs are where, and our jobs in Slurm's queue."""
+    """Show the nodes of a Ray cluster with their free resources and runs, and our jobs in Slurm's queue."""
     from rlstudio.control.queue import ray_cluster
     from rlstudio.control.queue.slurm import list_jobs
 

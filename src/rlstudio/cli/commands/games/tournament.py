@@ -32,11 +32,14 @@ def tournament(
     ],
     player: Annotated[
         list[str] | None,
-        typer.Option("--player", metavar="NAME", help="Also this one: random, minimax, ... May be repeated."),
+        typer.Option("--player", metavar="NAME", help="Another player: random, minimax, ... May be repeated."),
     ] = None,
-    games: Annotated[int, typer.Option("--games", min=2, max=10_000, help="Games of every two players.")] = 100,
+    games: Annotated[int, typer.Option("--games", min=2, max=10_000, help="Games of each pair of players.")] = 100,
     simulations: Annotated[
-        int, typer.Option("--simulations", min=0, max=10_000, help="Each policy also with a tree search of so many.")
+        int,
+        typer.Option(
+            "--simulations", min=0, max=10_000, help="Let each policy also play with a tree search of N simulations."
+        ),
     ] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
@@ -47,10 +50,10 @@ def tournament(
     imports: Imports = None,
     json: Json = False,
 ) -> None:
-    """Let policies play a game for two against each other: win matrix and Elo.
+    """Let policies play a two-player game against each other: win matrix and Elo.
 
-    Everyone meets everyone, half of the games from each seat. Policies choose by their probabilities; with
-    --simulations each also by what a search finds best. Elo is a Bradley-Terry fit with 95 % intervals, `random` at 0.
+    Everyone plays everyone, half of the games from each seat. Policies sample their actions; with --simulations each
+    also plays with a tree search. Elo is a Bradley-Terry fit with 95 % intervals, `random` at 0.
 
     \b
     rlctl tournament ppo_tictactoe --player random --player minimax

@@ -49,7 +49,7 @@ MAX_MOMENT = 2.0**35
 
 def logs(
     run: Run,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the run ends.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print every event and metric as a line of JSON.")] = False,
     output: Annotated[
         bool, typer.Option("--output", help="Print its stdout.log instead: what the run and its environment printed.")

@@ -38,7 +38,7 @@ def plot(
         Literal["steps", "time"],
         typer.Option("--x", help="Over environment steps, or over seconds since the run first measured something."),
     ] = "steps",
-    dark: Annotated[bool, typer.Option("--dark", help="The picture of --out on a dark ground.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="With --out: on a dark background.")] = False,
     state: States = None,
     env: Envs = None,
     algo: Algos = None,
@@ -98,7 +98,7 @@ def compare(
     """Compare groups of runs: mean, interval, probability of improvement.
 
     A group is the runs that share a name. Intervals are 95 % bootstrap intervals over runs; each run counts by its last
-    value. What makes the groups hard to compare (other environments, other steps, few runs) is said below the table.
+    value. Notes below the table name what makes groups hard to compare: other environments, other steps, few runs.
 
     \b
     rlctl compare lr1e-3 lr1e-4
@@ -132,7 +132,7 @@ def metrics(
         list[str] | None, typer.Option("--metric", metavar="KEY", help="Only this metric. May be repeated.")
     ] = None,
     tensorboard: Annotated[
-        Path | None, typer.Option("--tensorboard", metavar="DIR", help="As event files, a folder for each run.")
+        Path | None, typer.Option("--tensorboard", metavar="DIR", help="Write event files here, a folder for each run.")
     ] = None,
     state: States = None,
     env: Envs = None,
@@ -175,7 +175,9 @@ def send(
     ] = "",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the sink, over the run's own. May be repeated."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting of the sink, instead of the run's own. May be repeated."
+        ),
     ] = None,
     state: States = None,
     env: Envs = None,
@@ -186,7 +188,7 @@ def send(
 ) -> None:
     """Send runs to MLflow, Weights & Biases, TensorBoard or CSV.
 
-    Config, metrics, tags, lineage and artifacts, without secrets. What is there already is not sent again.
+    Sends config, metrics, tags, lineage and artifacts, without secrets. What is already there is not sent again.
 
     \b
     rlctl send last --to mlflow

@@ -11,8 +11,8 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 def profile(run: Run, runs_dir: RunsDir = DEFAULT_RUNS_DIR, json: Json = False) -> None:
     """Print where a second of training goes.
 
-    From the metrics of the clock that every run has. With `runtime.trace: true` also by process, and the trace can be
-    opened in Perfetto or chrome://tracing.
+    Uses the timings among the metrics of every run. With `runtime.trace: true` also by process, and the trace opens in
+    Perfetto or chrome://tracing.
 
     \b
     rlctl profile last

@@ -33,7 +33,7 @@ def variance(
         list[str] | None,
         typer.Argument(
             metavar="[RUN]... [KEY=VALUE]...",
-            help="Runs that were trained already, or with -f settings by their path in the file.",
+            help="Runs that are already trained; with -f, settings by their path in the file.",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -55,7 +55,7 @@ def variance(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> int:
-    """Say how far seeds lie apart, and what difference a number of seeds can show.
+    """Measure how far seeds lie apart, and which differences a number of seeds can show.
 
     \b
     rlctl variance -f configs/ppo/cartpole.yaml --seeds 10

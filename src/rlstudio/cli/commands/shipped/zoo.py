@@ -12,7 +12,7 @@ from rlstudio.cli.screen.terminal import stdout
 
 
 def zoo(
-    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only those with it in name or env.")] = "",
+    filter_text: Annotated[str, typer.Argument(metavar="TEXT", help="Only those with this text in name or env.")] = "",
     json: Json = False,
 ) -> None:
     """List the trained policies that ship with RLStudio, with their measured scores.

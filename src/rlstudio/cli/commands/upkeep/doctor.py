@@ -30,15 +30,15 @@ def doctor(
     algo: PresetAlgo = None,
     env: PresetEnv = None,
     trial: Annotated[
-        bool, typer.Option("--trial/--no-trial", help="Train a few seconds, to say how long the run will take.")
+        bool, typer.Option("--trial/--no-trial", help="Train for a few seconds, to estimate how long the run takes.")
     ] = True,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Look at an experiment before it trains: what to change, and how long it will take.
+    """Check an experiment before it trains: what to change, and how long it will take.
 
-    Without an experiment: whether the store, all checkpoints, the registry and the installed packages are in order.
+    Without an experiment, check that the store, all checkpoints, the registry and the installed packages are in order.
     Nothing is written.
 
     \b

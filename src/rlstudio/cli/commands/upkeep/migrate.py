@@ -23,7 +23,7 @@ def migrate(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """List what an older RLStudio wrote and bring it up to date: store, runs, bundles, experiment files.
+    """Find files of older versions and bring them up to date: store, runs, bundles, experiment files.
 
     \b
     rlctl migrate --dry-run

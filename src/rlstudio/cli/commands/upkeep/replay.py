@@ -32,25 +32,27 @@ def replay(
     run: Run,
     action: Annotated[
         Action | None,
-        typer.Argument(help="quarantine: its rows weigh nothing and stay; purge: they go; release: they count."),
+        typer.Argument(
+            help="quarantine: keep its rows, with weight zero; purge: delete them; release: they count again."
+        ),
     ] = None,
     source: Annotated[int | None, typer.Argument(metavar="[SOURCE]", min=0, help="Number of the source.")] = None,
     row: Annotated[
-        int | None, typer.Option("--row", metavar="N", min=0, max=10**15, help="Say where this row comes from.")
+        int | None, typer.Option("--row", metavar="N", min=0, max=10**15, help="Print where this row comes from.")
     ] = None,
     modules: Imports = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     json: Json = False,
 ) -> None:
-    """Show whose rows a replay holds, and decide which sources count.
+    """Show which sources the rows of a replay come from, and choose which sources count.
 
     \b
     rlctl replay last
     rlctl replay last --row 4711
     rlctl replay last quarantine 2
 
-    A source is a rollout worker, or an environment where there are no workers. A decision is carried out when the run
-    goes on, which is no longer exact then. What was purged stays in checkpoints that were written before.
+    A source is a rollout worker, or an environment where there are no workers. A decision takes effect when the run
+    continues, which is then no longer exact. Purged rows stay in checkpoints that were written before.
     """
     from rlstudio.control.workspace import Workspace
     from rlstudio.experiment.config.imports import import_modules

@@ -1,1 +1,1 @@
-"""What is drawn anew while a run goes on."""
+"""Displays that are redrawn while a run goes on."""

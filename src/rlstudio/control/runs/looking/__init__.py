@@ -1,1 +1,1 @@
-"""What is told of runs: rows, documents, curves. Nothing here changes one."""
+"""Views of runs: rows, documents, curves. Nothing here changes a run."""

@@ -1,1 +1,1 @@
-"""Putting plain envs back where they were: their actions, recorded and played again."""
+"""Putting plain Gymnasium envs back where they were, by replaying their recorded actions."""

@@ -1,1 +1,1 @@
-"""Parameters of plain Gymnasium envs: where they are in an env, and an env that has those of its episode."""
+"""Parameters of plain Gymnasium envs: where they are in an env, and an env with the parameters of its episode."""

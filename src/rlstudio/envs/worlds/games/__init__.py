@@ -1,1 +1,1 @@
-"""Board games of two players by turns: rules in array code, positions solved, players that follow a rule."""
+"""Turn-based board games for two players: rules in array code, solved positions, players that follow a rule."""

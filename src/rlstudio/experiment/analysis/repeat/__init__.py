@@ -1,1 +1,1 @@
-"""Runs again: a run trained once more and compared with what it was, and a run at any of its past steps."""
+"""Repeating runs: a run trained once more and compared, and a run restored at any of its past steps."""

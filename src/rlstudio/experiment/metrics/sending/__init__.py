@@ -1,1 +1,1 @@
-"""Metrics on their way to tools of others: a process of its own, or `rlctl send`."""
+"""Sending metrics to other tools, from a process of its own or with `rlctl send`."""

@@ -42,17 +42,17 @@ _STATES = {RunState.COMPLETED: "FINISHED", RunState.FAILED: "FAILED"}
 
 class MlflowConfig(SinkConfig):
     uri: str = ""
-    """Address of the server or store; by default MLFLOW_TRACKING_URI, else `mlflow.db` in the runs folder. A password
-    belongs into MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, not in here."""
+    """Address of the server or store; by default MLFLOW_TRACKING_URI, else `mlflow.db` in the runs folder. Give a
+    password in MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or a token in MLFLOW_TRACKING_TOKEN, not here."""
 
     experiment: str = Field("rlstudio", min_length=1)
-    """Experiment of MLflow in which the run lies; made where there is none."""
+    """The MLflow experiment of the run; created if there is none."""
 
     artifacts: bool = True
-    """Whether files go there too: config, origin, and the artifacts of the run up to 64 MB each."""
+    """Also send files: config, origin, and the artifacts of the run up to 64 MB each."""
 
     checkpoint: bool = False
-    """Whether the newest checkpoint goes there too, when the run ends."""
+    """Also send the newest checkpoint when the run ends."""
 
     @field_validator("uri")
     @classmethod

@@ -45,16 +45,16 @@ class WandbConfig(SinkConfig):
     """`online` needs WANDB_API_KEY or an earlier `wandb login`; `offline` writes `artifacts/wandb` for `wandb sync`."""
 
     project: WandbName = Field("rlstudio", min_length=1)
-    """Project of W&B in which the run lies."""
+    """The W&B project of the run."""
 
     entity: WandbName = ""
     """Team or user; by default the one that W&B knows."""
 
     artifacts: bool = True
-    """Whether files go there too: config, origin, and the artifacts of the run up to 64 MB each."""
+    """Also send files: config, origin, and the artifacts of the run up to 64 MB each."""
 
     checkpoint: bool = False
-    """Whether the newest checkpoint goes there too, when the run ends."""
+    """Also send the newest checkpoint when the run ends."""
 
     def destination(self) -> str:
         return f"{self.mode} {self.entity}/{self.project}"

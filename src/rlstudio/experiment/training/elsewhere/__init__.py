@@ -1,1 +1,1 @@
-"""Runs that train beyond their own process: the parts of `scale` as the config asks for them."""
+"""Training beyond one process: the parts of `scale` that the config asks for."""

@@ -1,1 +1,1 @@
-"""What is new, as it happens: one poll of each run and of the store, however many listen."""
+"""Live updates: one poll of each run and of the store, however many clients listen."""

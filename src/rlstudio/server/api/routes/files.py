@@ -107,7 +107,7 @@ def log(
     offset: Annotated[int, Query(ge=-(10**15), le=10**15, description="Bytes; negative: from the end.")] = -(1 << 16),
     limit: Annotated[int, Query(ge=1, le=MOST_BYTES)] = 1 << 16,
 ) -> Response:
-    """A piece of what the run and its environment printed."""
+    """A part of the output of the run and its environment."""
     return answer(log_piece(named_run(service, ref), offset, limit))
 
 
@@ -121,7 +121,7 @@ def checkpoints(caller: Reader, service: Served, ref: Ref) -> Response:
 
 @router.get("/runs/{ref}/artifacts", response_model=ArtifactsSchema)
 def artifacts(caller: Reader, service: Served, ref: Ref) -> Response:
-    """Files that a run made: videos, exports, tables."""
+    """The files that a run made: videos, exports, tables."""
     entry = named_run(service, ref)
     items = []
     for name in _files(Folder(entry.folder.path)) if entry.has_folder else ():
@@ -136,7 +136,7 @@ def artifacts(caller: Reader, service: Served, ref: Ref) -> Response:
 def artifact(
     caller: Reader, service: Served, request: Request, ref: Ref, name: Annotated[str, Path(max_length=1000)]
 ) -> Response:
-    """One of them; a `Range` of bytes may be asked for."""
+    """One of these files; it accepts a `Range` of bytes."""
     entry = named_run(service, ref)
     try:
         if entry.has_folder and Folder(entry.folder.path).kind(f"{ARTIFACTS}/{name}") == "file":

@@ -44,7 +44,7 @@ Listed = Annotated[str, Query(max_length=LONGEST_LIST, description="Separated by
 
 @router.get("/runs/{ref}/metrics", response_model=MetricNamesSchema)
 def metric_names(caller: Reader, service: Served, ref: Ref) -> Response:
-    """Which metrics a run has."""
+    """The names of the metrics of a run."""
     entry = named_run(service, ref)
     return answer({"names": name_documents(service.measured(entry)), "steps": entry.status.env_steps})
 

@@ -145,7 +145,7 @@ class RollbackBody(Body):
 def rollback(
     caller: Actor, service: Served, name: ModelName, body: RollbackBody | None = None, if_match: IfMatch = None
 ) -> Response:
-    """Put the version that was in production before back there."""
+    """Put the previous production version back into production."""
     given, releases = body or RollbackBody(), Releases(service.acting)
     with unknown_is_404():
         check_model(name)

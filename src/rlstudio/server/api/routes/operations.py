@@ -45,13 +45,13 @@ def begun(service: Service, caller: Caller, kind: str, arguments: dict[str, Any]
 
 @router.get("/operations/{operation}", response_model=OperationSchema)
 def show_operation(caller: Reader, service: Served, operation: OperationId) -> Response:
-    """How an operation stands, and what came of it."""
+    """The state of an operation, and its result."""
     return answer(_operation(service, operation))
 
 
 @router.get("/operations/{operation}/download", response_class=Response)
 def download(caller: Reader, service: Served, request: Request, operation: OperationId) -> Response:
-    """What an export made: a tar archive."""
+    """The result of an export: a tar archive."""
     document = _operation(service, operation)
     if "download" not in document:
         raise RequestRefused(HTTPStatus.NOT_FOUND, f"operation {operation}: has made no file")

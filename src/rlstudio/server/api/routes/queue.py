@@ -22,7 +22,7 @@ router = APIRouter(tags=["queue"])
 
 @router.get("/queue", response_model=QueueSchema)
 def show_queue(caller: Reader, service: Served) -> Response:
-    """`queued` is in the order in which runs start, each with its `position` from 1."""
+    """The queue: `queued` is in the order in which runs start, each with its `position` from 1."""
     return answer(queue_document(service.looking, service.listing))
 
 
@@ -32,7 +32,7 @@ class OrderBody(Body):
 
 @router.post("/queue/order", response_model=QueueSchema)
 def order(caller: Actor, service: Served, body: OrderBody) -> Response:
-    """These runs start first, in this order; the others keep theirs behind them."""
+    """Start these runs first, in this order; the others keep their order behind them."""
     runs = [known_run(service.acting, named_run(service, ref).id) for ref in dict.fromkeys(body.ids)]
     put_first(service.acting.store.database, [run.id for run in runs])
     return answer(queue_document(service.looking, service.listing))

@@ -69,7 +69,7 @@ def list_runs(
 
 @router.get("/runs/{ref}", response_model=WholeRunSchema)
 def show_run(caller: Reader, service: Served, ref: Ref) -> Response:
-    """Everything about one run: progress, hashes, checkpoints, where it comes from and what came of it."""
+    """Everything about one run: progress, hashes, checkpoints, origin and children."""
     entry = named_run(service, ref)
     return answer(whole_run(service, entry), etag=etag_of(entry))
 

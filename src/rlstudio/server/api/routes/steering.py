@@ -48,7 +48,7 @@ def wanted_etag(header: str | None) -> str | None:
 
 @router.post("/runs/{ref}/stop", response_model=RunSchema, responses=TAKES_EFFECT)
 def stop(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
-    """End a run at its next safe point; it can be resumed."""
+    """Stop a run at its next safe point; it can be resumed."""
     return _end(service, caller, ref, Desired.STOP, if_match)
 
 
@@ -119,7 +119,7 @@ class ResumeBody(Body):
 def resume(
     caller: Actor, service: Served, ref: Ref, body: ResumeBody | None = None, if_match: IfMatch = None
 ) -> Response:
-    """Go on with a run, bit for bit, as soon as there is room; a finished one for longer."""
+    """Continue a run, bit for bit, as soon as there is room, or extend a finished one."""
     run_id, etag = run_changed_by(service, caller), wanted_etag(if_match)
     if run_id is None:
         entry = named_run(service, ref)
@@ -139,7 +139,7 @@ class ForkBody(Body):
 
 @router.post("/runs/{ref}/fork", status_code=HTTPStatus.CREATED, response_model=RunSchema)
 def fork(caller: Actor, service: Served, ref: Ref, body: ForkBody | None = None) -> Response:
-    """A child of a run, from one of its checkpoints and with settings of its own, in the queue."""
+    """Put a child run into the queue, from a checkpoint of a run and with settings of its own."""
     entry, given = named_run(service, ref), body or ForkBody()
     arguments = {
         "run_id": entry.id,
@@ -160,7 +160,7 @@ class ChangeBody(Body):
 
 @router.patch("/runs/{ref}", response_model=RunSchema)
 def change(caller: Actor, service: Served, ref: Ref, body: ChangeBody, if_match: IfMatch = None) -> Response:
-    """What its user says about a run; what is left out stays as it is."""
+    """Change what its user says about a run; what is left out stays as it is."""
     entry = named_run(service, ref)
     etag = wanted_etag(if_match)
     refuse_changed(entry, etag)
@@ -175,7 +175,7 @@ def change(caller: Actor, service: Served, ref: Ref, body: ChangeBody, if_match:
 
 @router.delete("/runs/{ref}", status_code=HTTPStatus.NO_CONTENT, response_class=Response)
 def delete(caller: Actor, service: Served, ref: Ref, if_match: IfMatch = None) -> Response:
-    """Delete a run with all it holds. Refused: a running one, one that others descend from or that a sweep needs."""
+    """Delete a run with all its files. Refused: a running one, one that others descend from or that a sweep needs."""
     entry = named_run(service, ref)
     refuse_changed(entry, wanted_etag(if_match))
     service.acting.reap()

@@ -75,7 +75,7 @@ class SweepBody(Body):
     responses={200: {"model": ValidatedSchema, "description": "validate_only: what is wrong with it, if anything."}},
 )
 def begin_sweep(caller: Actor, service: Served, body: SweepBody) -> Response:
-    """Begin a sweep, which a process of its own drives: it goes on when the server ends."""
+    """Start a sweep in a process of its own, which goes on when the server ends."""
     overrides = [] if body.name is None else [f"name={json.dumps(body.name)}"]
     asked = {"text": given_text(body.config, body.yaml, body.preset), "overrides": overrides}
     if body.validate_only:
@@ -100,7 +100,7 @@ def stop(caller: Actor, service: Served, name: SweepName, if_match: IfMatch = No
 
 @router.post("/sweeps/{name}/resume", status_code=HTTPStatus.ACCEPTED, response_model=SweepSchema)
 def resume(caller: Actor, service: Served, name: SweepName, if_match: IfMatch = None) -> Response:
-    """Go on with a sweep as it was begun."""
+    """Continue a sweep with its own settings."""
     sweep = _unchanged(service, name, if_match)
     if not (caller.key and (sweep.is_driven or sweep.state == SweepState.COMPLETED)):
         service.workbench.do("resume_sweep", {"name": name, "max_concurrent": None})
@@ -109,7 +109,7 @@ def resume(caller: Actor, service: Served, name: SweepName, if_match: IfMatch = 
 
 @router.delete("/sweeps/{name}", status_code=HTTPStatus.NO_CONTENT, response_class=Response)
 def delete(caller: Actor, service: Served, name: SweepName, if_match: IfMatch = None) -> Response:
-    """Delete a sweep that nobody drives, with all its runs. Versions in the registry stay."""
+    """Delete a sweep that is not running, with all its runs. Versions in the registry stay."""
     _unchanged(service, name, if_match)
     for _ in remove_sweep(service.acting, name):
         pass

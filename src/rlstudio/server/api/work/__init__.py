@@ -1,1 +1,1 @@
-"""What imports torch, builds environments or takes minutes: it runs in processes of its own, never in the server."""
+"""Work that imports torch, builds environments or takes minutes: in processes of its own, never in the server."""

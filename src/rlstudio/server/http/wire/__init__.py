@@ -1,1 +1,1 @@
-"""One connection: deadlines, places, the server that has them all."""
+"""Connections: their deadlines, how many there may be, and the server that holds them."""
