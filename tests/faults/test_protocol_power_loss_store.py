@@ -161,3 +161,39 @@ def test_the_registry_after_every_power_cut(tmp_path, at_most):
         shutil.rmtree(place)
     print(f"{len(points)} of {len(recording.states)} states after a power cut, {len(reached)} different outcomes")
     assert reached == {(1, 1), (2, 1), (2, 2)}
+
+
+@pytest.mark.usefixtures("noting")
+def test_the_first_of_everything_after_every_power_cut(tmp_path):
+    """R3: nothing was there before: the folders that are made on the way must last as well."""
+    root = tmp_path / "begun"
+    root.mkdir()
+    write_policy(tmp_path / "bundle", skill=1)
+    made = []
+
+    def act(recorder: Recorder) -> None:
+        workspace = Workspace(root)
+        made.append(workspace.store.create(request(name="one")).id)
+        recorder.tell("launched")
+        Releases(workspace).register_bundle("pole", tmp_path / "bundle")
+        recorder.tell("registered")
+        workspace.store.database.close()
+
+    recording = recorded(root, tmp_path / "copy", act)
+    order, reached = ["nothing", "launched", "registered"], set()
+    for tree, changes, what in recording.states:
+        place = tmp_path / "cut"
+        place.mkdir()
+        lay_out(tree, place)
+        workspace = Workspace(place)
+        releases = Releases(workspace)
+        ids, versions = workspace.store.ids(), releases.records.versions("pole") if releases.records.models() else []
+        for version in versions:
+            assert releases.bundle(version).sha256 == version.digest, what
+        found = "registered" if versions else "launched" if ids == {*made} else "nothing"
+        assert order.index(found) >= order.index(last_told(recording, changes, "nothing")), what
+        reached.add(found)
+        workspace.store.database.close()
+        shutil.rmtree(place)
+    print(f"{len(recording.states)} states after a power cut, {len(reached)} different outcomes")
+    assert reached == set(order)

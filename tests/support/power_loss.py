@@ -75,7 +75,8 @@ class Disk:
                 parent.entries[name] = Dir()
             case "write":
                 if operation.data or hasattr(operation, "place"):
-                    parent.entries[name].write(bytes(operation.data), getattr(operation, "place", None))
+                    file = parent.entries.setdefault(name, File())  # the store's own is made without a failpoint
+                    file.write(bytes(operation.data), getattr(operation, "place", None))
             case "unlink" | "rmdir":
                 del parent.entries[name]
             case "rename":

@@ -48,14 +48,17 @@ def is_directory(path: Path) -> bool:
 
 
 def ensure_directory(path: Path) -> None:
-    """A folder at `path`, with those above it, each that is made private; nothing happens where there is one."""
+    """A folder at `path`, with those above it; each that is made is private, and durable where the one above it may be
+    read. Nothing happens where there is one."""
     if is_directory(path):
         return
     with translated_os_errors(path):
-        reach(Operation("mkdir", path))
         for folder in reversed((path, *path.parents)):  # `makedirs` gives its mode to the last one alone
             if not folder.is_dir():
+                reach(Operation("mkdir", folder))
                 os.makedirs(folder, mode=0o700, exist_ok=True)
+                if os.access(folder.parent, os.R_OK):
+                    Folder(folder.parent, through_link=True).sync()
 
 
 def _beside(name: str, other: str) -> str:
