@@ -194,6 +194,7 @@ def test_a_forged_manifest(copy, change, said):
         (lambda spec: spec | {"formats": {}}, "formats"),
         (lambda spec: spec | {"reward_scale": 0.0}, "reward_scale"),
         (lambda spec: spec | {"reward_scale": "2"}, "reward_scale"),
+        (lambda spec: spec | {"origin": spec["origin"] | {"checkpoint": 2**63}}, "checkpoint"),
         (lambda spec: spec | {"model": spec["model"] | {"variant": "mine"}}, "variant"),
     ],
 )

@@ -114,6 +114,7 @@ BAD = {
     "negative offset": file_of({"a": entry(offsets=(-8, 0))}),
     "negative shape": file_of({"a": entry(shape=(-1, -2))}),
     "huge shape": file_of({"a": entry(shape=(2**40, 2**40))}),
+    "huge shape without a byte": file_of({"a": entry(shape=(0, 2**62), offsets=(0, 0))}, b""),
     "shape of bool": file_of({"a": entry(shape=(True, 2))}),
     "shape of float": file_of({"a": entry(shape=(2.0,))}),
     "too many dimensions": file_of({"a": entry(shape=[1] * 40 + [2])}),

@@ -30,6 +30,7 @@ from rlstudio.core.spaces import Box, MultiDiscrete, Spaces, check_shape, check_
 from rlstudio.delivery.plan import PlanSpec
 from rlstudio.delivery.ports import NOISE, Port, action_port, carry_ports, observation_ports, output_port
 from rlstudio.models.spec import ModelSpec
+from rlstudio.storage.verified import LARGEST_NUMBER
 
 SQUASHED, CLIPPED, PLANNED = "tanh, scaled to the bounds", "clipped to the bounds", "planned, within the bounds"
 CHOSEN, PLANNED_CHOICE = "highest output of each part", "planned"
@@ -98,7 +99,7 @@ class BundleOrigin(_Part):
 
     kind: Literal["run", "sb3"]
     run_id: str | None = None
-    checkpoint: int | None = Field(None, ge=0)  # environment steps
+    checkpoint: int | None = Field(None, ge=0, le=LARGEST_NUMBER)  # environment steps
     state_hash: str | None = None
     config_hash: str | None = None
     lineage: dict[str, Any] | None = None

@@ -18,6 +18,9 @@ import numpy as np
 from rlstudio.core.errors import CheckpointError
 
 MAX_HEADER = 100_000_000  # the library's own limit
+LARGEST_EMPTY = 1 << 48
+"""The sizes of an array but those that are 0, multiplied."""
+
 _METADATA = "__metadata__"
 
 DTYPES = {
@@ -119,6 +122,8 @@ def _entry(name: str, value: object) -> _Entry:
     shape, offsets = _counts(name, value["shape"]), _counts(name, value["data_offsets"])
     if len(shape) > 32 or len(offsets) != 2 or offsets[1] - offsets[0] != prod(shape) * dtype.itemsize:
         raise ValueError(f"{name!r} has shape {list(shape)} and {dtype.name}, which do not fill {list(offsets)}")
+    if prod(filter(None, shape)) > LARGEST_EMPTY:  # NumPy makes no array of it, although it has no byte
+        raise ValueError(f"{name!r} has the impossible shape {list(shape)}")
     return _Entry(offsets[0], offsets[1], name, dtype, shape)
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from rlstudio.core.contracts import Acted, Step
+from rlstudio.core.errors import Incompatible
+from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.experiment.judging.play import play
 
 LENGTHS = (2, 3)  # of every episode of the two environments
@@ -88,3 +90,12 @@ def test_nothing_is_done_ahead_of_who_reads(steps: int) -> None:
     for _ in islice(play(Remembering(), env, env.rows), steps):
         pass
     assert len(env.taken) == steps
+
+
+def test_an_environment_of_another_shape_is_refused() -> None:
+    """As the config of a bundle from elsewhere may name."""
+    agent, env = Remembering(), Counters()
+    agent.spaces = Spaces(Box((4,), "float32", (-1.0,), (1.0,)), Discrete(2))  # type: ignore[attr-defined]
+    with pytest.raises(Incompatible, match=r"observations of shape \(2,\), the policy was made for \(4,\)"):
+        next(play(agent, env, env.rows["count"]))
+    assert env.taken == []

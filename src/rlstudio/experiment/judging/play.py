@@ -11,7 +11,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rlstudio.core.contracts import Acted, Array, Carried, Player, Step
+from rlstudio.core.errors import Incompatible
 from rlstudio.core.host.process import PULSE
+from rlstudio.core.spaces import Box, Spaces
 from rlstudio.data.collect.carry import without_rows
 
 Vary = Callable[[Array, np.ndarray], np.ndarray]
@@ -41,6 +43,7 @@ class Played(NamedTuple):
 
 def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = None) -> Iterator[Played]:
     """Act in `env`, which is at the start of its episodes, and on through one episode after the other, without end."""
+    _refuse_another_shape(agent, observations)
     rounds, lengths = np.zeros(env.num_envs, np.int64), np.zeros(env.num_envs, np.int64)
     carry: Carried | None = None
     while True:
@@ -57,6 +60,17 @@ def play(agent: Player, env: Stepping, observations: Array, vary: Vary | None = 
             carry = without_rows(carry, ended)
             rounds[ended] += 1
             lengths[ended] = 0
+
+
+def _refuse_another_shape(agent: Player, observations: Array) -> None:
+    """An environment of the same name may be another one here, and the config of a bundle may name another."""
+    spaces = getattr(agent, "spaces", None)
+    space = spaces.observation if isinstance(spaces, Spaces) else None
+    if isinstance(space, Box) and not isinstance(observations, dict) and observations.shape[1:] != space.shape:
+        raise Incompatible(
+            f"the environment shows observations of shape {observations.shape[1:]}, the policy was made for"
+            f" {space.shape}: it was trained on another environment, or on another version of this one"
+        )
 
 
 def each(function: Callable[[np.ndarray], np.ndarray], observations: Array) -> Array:
