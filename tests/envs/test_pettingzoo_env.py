@@ -1,11 +1,12 @@
 """PettingZoo environments by name: which there are, what fits them, what is refused in one line."""
 
+import re
 import sys
 
 import numpy as np
 import pytest
 
-import support.pettingzoo_toys  # noqa: F401 - its classes are named by their module
+import support.pettingzoo_toys
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible, UnknownName, UserError
 from rlstudio.core.spaces import Box, Dict, Discrete
 from rlstudio.envs.check import check_env
@@ -84,6 +85,7 @@ def test_what_does_not_fit_is_refused_in_one_line(id, fields, reason):
         ("stay", "agent early_0: is terminated or truncated, but stays in `agents`; take it out"),
         ("nobody", "agent ghost is not among possible_agents"),
         ("shape", r"agent whole_0: observation has shape \(2,\), its space says \(3,\)"),
+        ("unseen", r"agent whole_0: step\(\) gave no observation for it"),
         ("text", "agent whole_0: reward is the text '1.0', not a number"),
     ],
 )
@@ -95,6 +97,49 @@ def test_what_an_environment_does_wrong_is_named_with_the_agent(fault, reason):
     report = check_env(EnvConfig(id=f"{TOYS}:Shift", kwargs={"fault": fault}), Amount.of_steps(6))
     assert not report.ok
     assert reason[:12] in report.findings[0].text
+
+
+class Blind(support.pettingzoo_toys.Shift):
+    def reset(self, seed=None, options=None):
+        super().reset(seed)
+        return {}, {}
+
+
+class Stateful(support.pettingzoo_toys.Shift):
+    def state(self):
+        return np.zeros(5, np.float32)
+
+
+class Nobody(support.pettingzoo_toys.Auction):
+    def step(self, action):
+        super().step(action)
+        self.agent_selection = "nobody" if self.bids == 3 else self.agent_selection
+
+
+class Leaving(support.pettingzoo_toys.Auction):
+    def step(self, action):
+        super().step(action)
+        self.agents = [] if self.bids == 8 else self.agents
+
+
+class Nameless(support.pettingzoo_toys.Auction):
+    def __init__(self):
+        self.possible_agents = None
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "reason"),
+    [
+        ("Blind", {}, r"agent early_0: reset\(\) gave no observation for it"),
+        ("Stateful", {"state": True}, r"state\(\) has shape \(5,\), its state_space says \(2,\)"),
+        ("Nobody", {}, "agent nobody is not among possible_agents"),
+        ("Leaving", {}, r"agent x_\d: left `agents` before it took its last step, step\(None\)"),
+        ("Nameless", {}, "has no possible_agents"),
+    ],
+)
+def test_what_an_environment_leaves_out_is_named_too(name, fields, reason):
+    report = check_env(EnvConfig(id=f"{__name__}:{name}", **fields), Amount.of_steps(30))
+    assert re.search(reason, report.findings[0].text), report.findings
 
 
 def test_the_check_says_who_acts_how():

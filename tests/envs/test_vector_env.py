@@ -9,9 +9,9 @@ import pytest
 from rlstudio.core.errors import ConfigError, EnvFault, Incompatible, UserError
 from rlstudio.envs.check import check_env
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.make import make_single, make_vec_env, resolve_vectorization
+from rlstudio.envs.make import make_single, make_vec_env, real_vectorization, resolve_vectorization
 from rlstudio.envs.python_envs import given_env
-from rlstudio.experiment.judging.evaluate import evaluate, real_vectorization
+from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.training.build import build
 from rlstudio.experiment.training.environments import spaces_of
 from rlstudio.testing import VecEnvContract

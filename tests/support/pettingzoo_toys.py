@@ -73,6 +73,8 @@ class Shift(ParallelEnv):
             self.agents = [*self.agents, "ghost"]
         elif self.fault == "shape":
             observations["whole_0"] = np.zeros(2, np.float32)
+        elif self.fault == "unseen":
+            del observations["whole_0"]
         elif self.fault == "text":
             rewards["whole_0"] = "1.0"
         return observations, rewards, ends, cut, infos

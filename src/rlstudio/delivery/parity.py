@@ -24,8 +24,7 @@ from rlstudio.delivery.deployed import Deployed
 from rlstudio.delivery.graphs import Arrays, Run
 from rlstudio.delivery.ports import ACTIONS, OUTPUTS
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.judging.evaluate import real_vectorization
+from rlstudio.envs.make import make_vec_env, real_vectorization
 from rlstudio.experiment.judging.play import Vary, play
 
 ROWS, ENVS = 1024, 8

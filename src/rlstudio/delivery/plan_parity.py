@@ -23,8 +23,7 @@ from rlstudio.delivery.parity import ENVS, NEAR, ROWS, Agreement, varied
 from rlstudio.delivery.planned import DeployedPlan
 from rlstudio.delivery.ports import ACTIONS, NOISE, OBSERVATIONS
 from rlstudio.envs.config import EnvConfig
-from rlstudio.envs.make import make_vec_env
-from rlstudio.experiment.judging.evaluate import real_vectorization
+from rlstudio.envs.make import make_vec_env, real_vectorization
 from rlstudio.experiment.judging.play import play
 
 SEEDED = 8

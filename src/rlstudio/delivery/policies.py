@@ -34,8 +34,8 @@ def policy_of_bundle(bundle: Bundle, imports: Sequence[str] = (), *, networks: b
     cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
     if origin.team is not None:
         raise Incompatible(
-            f"{bundle.path}: the policy of the team {origin.team} cannot play {cfg.env.id} without the others; evaluate"
-            f" the run {origin.run_id}"
+            f"{bundle.spec.name}: the policy of the team {origin.team} cannot play {cfg.env.id} without the others;"
+            f" evaluate the run {origin.run_id}"
         )
     set_threads(cfg.runtime.threads)
     agent = bundle.agent() if networks else bundle.policy()

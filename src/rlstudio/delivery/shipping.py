@@ -19,8 +19,8 @@ def shipped(cfg: ExperimentConfig, agent: Player) -> ModelSpec | PlanSpec:
     """What an agent is built again from; Incompatible, with the reason, where no bundle can hold it."""
     if isinstance(agent, TeamsAgent):
         raise Incompatible(
-            f"the run has the teams {', '.join(agent.teams)}, and a bundle is the policy of one; say which:"
-            f" --team {next(iter(agent.teams))}"
+            f"the run has the teams {', '.join(agent.teams)}, and a bundle is the policy of one; write it with:"
+            f" rlctl export RUN --team {next(iter(agent.teams))} -o DIR"
         )
     if not isinstance(agent, PlanningAgent):
         return model_spec(getattr(agent, "model", None))

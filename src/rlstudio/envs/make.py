@@ -141,6 +141,11 @@ def resolve_vectorization(cfg: EnvConfig, wanted: str | None = None) -> str:
     return wanted
 
 
+def real_vectorization(cfg: EnvConfig) -> str:
+    """Gymnasium's own environment, except for the worlds that exist only here and vectors that have no plain env."""
+    return resolve_vectorization(cfg, "auto") if exists_only_here(cfg) or has_only_a_vector(cfg) else "sync"
+
+
 def has_only_a_vector(cfg: EnvConfig) -> bool:
     """Whether it is a VectorEnv without a plain env beside it: it is evaluated where it is trained."""
     if cfg.id in WORLDS or is_pettingzoo(cfg.id):

@@ -192,6 +192,22 @@ def test_what_does_not_fit_is_refused_by_its_field_and_leaves_nothing(
     assert not workspace.runs_dir.exists()
 
 
+def test_a_policy_with_a_central_critic_goes_on_with_it(workspace: Workspace, tmp_path: Path) -> None:
+    """Its bundle shows what the policy sees, and holds the critic too."""
+    central = tiny(
+        env={"id": "mpe2/simple_spread_v3", "num_envs": 1, "state": True},
+        policy={"network": {"critic": "central"}},
+        train={"epochs": 1, "steps_per_epoch": 24, "rollout_steps": 8, "batch_size": 8},
+    )
+    with start_session(workspace, central) as session:
+        deque(session, maxlen=0)
+    bundle = export_run(session.folder, tmp_path / "bundle", formats=("bundle",))
+    with fork_bundle(workspace, bundle) as session:
+        assert same(model_of(session), bundle.weights())
+    with pytest.raises(Incompatible, match=r"its observation is .*, that of env.id mpe2/simple_spread_v3 is"):
+        fork_bundle(workspace, bundle, ["env.kwargs.N=2", "train.steps_per_epoch=16"])
+
+
 def test_what_names_no_environment_says_how_to_get_one(workspace: Workspace, tmp_path: Path) -> None:
     bundle = import_sb3(GOLDEN / "dqn_cartpole.zip", tmp_path / "b", formats=("bundle",))
     with pytest.raises(UserError, match="names no environment; import it again with --env"):

@@ -95,6 +95,13 @@ def test_a_curriculum_follows_the_episodes_of_the_learner_against_its_opponents(
     assert 5.0 < last["params/wage"] < 6.0
 
 
+@pytest.mark.parametrize("env", [f"{__name__}:Wages", "CartPole-v1"])
+def test_parameters_of_the_evaluation_are_looked_at_before_a_run(env):
+    cfg = wages(env={"id": env, "num_envs": 8}, eval={"params": {"wagge": 1.0}})
+    with pytest.raises(ConfigError, match=r"^eval\.params: .* has no parameter 'wagge'"):
+        build(cfg)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

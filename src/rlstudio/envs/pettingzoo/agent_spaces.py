@@ -55,7 +55,7 @@ class TeamSpaces:
 
 def convert_team(env: Any, cfg: EnvConfig) -> TeamSpaces:
     """The spaces of all possible agents, or a refusal that names the agent and the part that does not fit."""
-    agents = list(getattr(env, "possible_agents", ()))
+    agents = list(getattr(env, "possible_agents", None) or ())
     if not agents:
         raise Incompatible(f"{cfg.id}: has no possible_agents; an environment must say which agents may appear in it")
     names = tuple(map(str, agents))

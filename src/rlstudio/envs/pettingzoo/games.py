@@ -76,7 +76,9 @@ class Game:
         """The state of the whole world, to all agents alike."""
         if not self._states or (self.is_over and not self.env.agents):
             return  # few environments have one when everybody is out: it stays what it was
-        state = self.env.state()
+        state, shape = self.env.state(), self._states[0].shape[1:]
+        if np.shape(state) != shape:
+            raise Misfit(f"state() has shape {np.shape(state)}, its state_space says {shape}")
         for rows in self._states:
             rows[...] = state
 
@@ -91,6 +93,8 @@ class ParallelGame(Game):
         self.empty_seats()
         self.present = list(self.env.agents)
         for agent in self.present:
+            if agent not in observations:
+                raise Misfit(f"agent {agent}: reset() gave no observation for it")
             self.seat_of(agent).show(observations[agent], infos.get(agent, {}))
         self.show_state()
 
@@ -102,7 +106,8 @@ class ParallelGame(Game):
         self.present = list(acting)
         for agent in acting:
             seat = self.seats[agent]
-            for name, part in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
+            shown = ("observation", observations), ("reward", rewards)
+            for name, part in (*shown, ("terminated", terminated), ("truncated", truncated)):
                 if agent not in part:
                     raise Misfit(f"agent {agent}: step() gave no {name} for it")
             info = infos.get(agent, {})
@@ -198,7 +203,7 @@ class AecGame(Game):
     def step(self, actions: np.ndarray) -> None:
         env = self.env
         agent = env.agent_selection
-        seat = self.seats[agent]
+        seat = self.seat_of(agent)
         self.active[seat.column] = True
         self._paid[agent] = 0.0  # what it was paid for its last action is taken from the count when it acts again
         env.step(seat.action(actions))
@@ -208,10 +213,11 @@ class AecGame(Game):
         if env.agents:
             self._look()
         elif self.present:
-            raise Misfit(f"agent {self.present[0]}: left `agents` without being terminated or truncated")
+            raise Misfit(f"agent {self.present[0]}: left `agents` before it took its last step, step(None)")
         self.show_state()
 
     def _is_done(self, agent: Agent) -> bool:
+        self.seat_of(agent)  # whose turn it is must be somebody
         return bool(self.env.terminations[agent] or self.env.truncations[agent])
 
     def _collect_pay(self) -> None:

@@ -24,11 +24,10 @@ from rlstudio.core.contracts import Array, Player, State, VecEnv
 from rlstudio.core.errors import ConfigError, EnvFault
 from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig, Vectorization
-from rlstudio.envs.make import agents_of, has_only_a_vector, make_vec_env, resolve_vectorization
+from rlstudio.envs.make import agents_of, make_vec_env, real_vectorization
 from rlstudio.envs.named_players import rates_against, seated_against
 from rlstudio.envs.params.draw import draw_from, sample
 from rlstudio.envs.seeds import EpisodeNoise
-from rlstudio.envs.worlds.catalog import exists_only_here
 from rlstudio.experiment.judging.play import Played, play
 from rlstudio.experiment.judging.teams import ByTeam, returns_by_team, team_means
 from rlstudio.ops.statistics import Summary, mean_given, summarize
@@ -270,8 +269,3 @@ class Evaluator:
                 f"{self.env_cfg.id}: evaluation episode {number} (env {env}, seed {self.seeds[number]}) returned"
                 f" {returns[number]}; last action {actions[env].tolist()}; `rlctl check` finds the step"
             )
-
-
-def real_vectorization(cfg: EnvConfig) -> str:
-    """Gymnasium's own environment, except for the worlds that exist only here and vectors that have no plain env."""
-    return resolve_vectorization(cfg, "auto") if exists_only_here(cfg) or has_only_a_vector(cfg) else "sync"

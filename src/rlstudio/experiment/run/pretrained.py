@@ -57,8 +57,12 @@ def build_pretrained(cfg: ExperimentConfig, given: Pretrained) -> Built:
     set_threads(cfg.runtime.threads)
     runtime = build_runtime(cfg)
     try:
-        _check_spaces(cfg, given, runtime.spaces)
+        is_central = given.network.critic == "central"
+        if not is_central:
+            _check_spaces(cfg, given, runtime.spaces)
         trainer = build_trainer(cfg, runtime)
+        if is_central:  # what is given is what its policy sees, without the state of the world
+            _check_spaces(cfg, given, getattr(trainer.agent, "spaces", runtime.spaces))
         _check_network(trainer, given)
         _load(trainer, given)
     except BaseException:

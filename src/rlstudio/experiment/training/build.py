@@ -24,6 +24,7 @@ from rlstudio.experiment.training.refusals import (
     check_actions,
     check_agents,
     check_dataset,
+    check_eval_params,
     check_memory,
     check_processes,
 )
@@ -51,6 +52,7 @@ def build(cfg: ExperimentConfig, *, rounds: LoggedRounds | None = None) -> Built
     try:
         built = Built(runtime, build_trainer(cfg, runtime))
         check_dataset(cfg, runtime.spaces)
+        check_eval_params(cfg)
         return built
     except BaseException:
         runtime.close()

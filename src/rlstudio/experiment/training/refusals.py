@@ -12,6 +12,7 @@ from rlstudio.core.spaces import Box, Spaces, describe
 from rlstudio.data.replay.buffer import row_bytes
 from rlstudio.data.replay.priorities import ROW_BYTES as PRIORITY_BYTES
 from rlstudio.data.replay.rows import row_dtype
+from rlstudio.envs.make import make_vec_env, real_vectorization
 from rlstudio.experiment.config.algorithm import algorithm
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.config.fitting import fitting
@@ -54,17 +55,18 @@ def check_agents(cfg: ExperimentConfig, env: VecEnv) -> None:
         return
     if not cfg.teams:
         refuse_unequal(cfg.env.id, env)
-    for own in [cfg.of_team(team) for team in cfg.teams] or [cfg]:
-        _check_steps(own, env)
+        _check_steps(cfg, env)
+    for team in cfg.teams:
+        _check_steps(cfg.of_team(team), env, f"teams.{team}.")
 
 
-def _check_steps(cfg: ExperimentConfig, env: VecEnv) -> None:
+def _check_steps(cfg: ExperimentConfig, env: VecEnv, place: str = "") -> None:
     """Of all agents, or of one team, which learns in steps of all agents too."""
     who = f"{cfg.env.num_envs} environments of {env.agents} agents"
     if cfg.policy.network.memory != "none":
         raise Incompatible(
-            f"policy.network.memory: {cfg.env.id} has several agents, which may wait for a turn, and those cannot have"
-            " one; leave it out"
+            f"{place}policy.network.memory: {cfg.env.id} has several agents, which may wait for a turn, and those"
+            " cannot have one; leave it out"
         )
     epoch, steps = cfg.train.steps_per_epoch, getattr(cfg.train, "rollout_steps", None) or 1
     if epoch % (rollout := steps * env.num_envs):
@@ -94,6 +96,16 @@ def check_dataset(cfg: ExperimentConfig, spaces: Spaces) -> None:
         from rlstudio.data.datasets.minari_files import check_there
 
         check_there(name, spaces)
+
+
+def check_eval_params(cfg: ExperimentConfig) -> None:
+    """Parameters that only evaluations have are set in an environment of theirs, before the run begins."""
+    if not cfg.eval.params:
+        return
+    try:
+        make_vec_env(cfg.eval_env, 1, vectorization=real_vectorization(cfg.eval_env)).close()
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("env.params", "eval.params")) from error
 
 
 class RowMemory(NamedTuple):
