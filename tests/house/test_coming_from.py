@@ -7,12 +7,14 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from rlstudio.cli.app import main
+from rlstudio.cli.arguments.experiments import ExperimentRequest, choose
 from rlstudio.control.store.resources import Slots
 from rlstudio.core.parsing.yaml_file import read_text
 from rlstudio.experiment.config.experiment import experiment_from, load_experiment
@@ -27,6 +29,7 @@ ROW = re.compile(r"^\|(?!-)(.+)\|(.+)\|$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
 SETTING = re.compile(r"[a-z_]+(\.[a-z_]+)+=\S+")
 YAML = re.compile(r"[a-z_]+(\.[a-z_]+)+: \S.*")
+NUMBER = re.compile(r"(?<![\w.-])\d[\d_]*(?:\.\d+)?(?:e-?\d+)?")
 NEEDS_A_PERSON = ("rlctl serve-policy",)
 """It serves until it is stopped; tests/server/policy."""
 
@@ -62,6 +65,7 @@ def typed(line: str) -> list[str]:
     words = [re.sub(r"^train\.total_steps=\d+$", "train.total_steps=128", word) for word in words]
     if words[0] == "launch":
         words = [re.sub(r"^train\.epochs=10$", "train.epochs=2", word) for word in words]
+        words = [re.sub(r"^train\.batch_size=128$", "train.batch_size=16", word) for word in words]
         at = 3 if words[1] == "-f" else 5
         algo = words[2] if words[1] == "--algo" else load_algo(words[2])
         left_out = "env." if algo == "bc" else "train.epochs=" if "train.total_steps=128" in words else "-"
@@ -72,8 +76,8 @@ def typed(line: str) -> list[str]:
         return [word if word != "--detach" else "--dry-run" for word in words]
     if words[:2] == ["fork", "bundles/old"]:
         return [*words, *small("ppo")]
-    if words[0] in ("resume", "fork"):
-        return words  # of a run that is short, by the few epochs that the page says
+    if words[0] in ("resume", "fork"):  # of a run that is short
+        return [re.sub(r"^train\.epochs=60$", "train.epochs=6", word) for word in words]
     return [*shortened(words), *(["--format", "bundle"] if words[0] == "import" else [])]
 
 
@@ -144,6 +148,37 @@ def test_all_that_a_page_shows_runs(name: str, place: Path, capsys: pytest.Captu
     typist = Typist(capsys)
     for code in code_of(DOCS / f"howto/{name}.md"):
         typist.type(code) if "\n" not in code else typist.run(code)
+
+
+def epochs_of(words: list[str]) -> int:
+    """Of a `launch` as it stands on the page, not made short."""
+    option = dict(pairwise(words))
+    overrides = [word for word in words if SETTING.fullmatch(word)]
+    return choose(ExperimentRequest(None, option["--algo"], option["--env"], overrides)).experiments[0].train.epochs
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_who_types_a_page_trains_on_for_longer_than_before(name: str) -> None:
+    """Six epochs are more than those of the short runs above, and were less than those of the run on the page."""
+    launched, done = [""], 0
+    for words in (
+        shlex.split(span) for row in rows_of(DOCS / f"howto/{name}.md") for span in row.spans if "rlctl" in span
+    ):
+        if words[:2] == ["rlctl", "launch"]:
+            launched = words
+        elif words[1:3] in (["resume", "last"], ["fork", "last"]):
+            (wanted,) = (int(word.partition("=")[2]) for word in words if word.startswith("train.epochs="))
+            assert wanted > (epochs_of(launched) if launched[0] else done), words
+            launched, done = [""], wanted
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_a_row_has_the_numbers_of_the_other_library(name: str) -> None:
+    def numbers(text: str) -> set[float]:
+        return {float(number) for number in NUMBER.findall(text)}
+
+    for row in rows_of(DOCS / f"howto/{name}.md"):
+        assert numbers(" ".join(SPAN.findall(row.there))) <= numbers(row.here), row
 
 
 @pytest.mark.parametrize(("name", "least"), LEAST.items())
