@@ -1,4 +1,4 @@
-"""Client: a server, and everything that it offers."""
+"""Client: the calls that a server answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ExperimentOptions(TypedDict, total=False):
-    """What is said of an experiment besides its configuration."""
+    """The options of an experiment besides its configuration."""
 
     preset: str | None  # in its place: one that the server has
     seed: int | None
@@ -99,7 +99,7 @@ class Client:
         key: str | None = None,
         **options: Unpack[ExperimentOptions],
     ) -> Sequence[RunDocument]:
-        """The same with so many seeds, from the option `seed` on; all of them or none."""
+        """The same with several seeds, counted from the option `seed`; all of them are launched, or none."""
         body = {**_experiment(config, overrides, options), "seeds": seeds}
         return cast(Launch, self._connection.post("/experiments", body, key=key))["runs"]
 
@@ -130,22 +130,21 @@ class Client:
     # -- the server -------------------------------------------------------------------------------------------------
 
     def stream(self, runs: Sequence[str] = (), topics: Sequence[str] = (), last_id: str = "") -> Iterator[StreamEvent]:
-        """What changes, as it changes, without end. After a lost connection it goes on behind the last event."""
+        """Changes as they happen, without end. After a lost connection it continues behind the last event."""
         return follow(self._connection, runs, topics, last_id)
 
     def queue(self) -> QueueDocument:
         return cast(QueueDocument, self._connection.get("/queue"))
 
     def order_queue(self, ids: Sequence[str]) -> QueueDocument:
-        """Which runs start first."""
+        """Choose which runs start first."""
         return cast(QueueDocument, self._connection.post("/queue/order", {"ids": [*ids]}))
 
     def operation(self, operation_id: str) -> OperationDocument:
         return cast(OperationDocument, self._connection.get(f"/operations/{segment(operation_id)}"))
 
     def finished(self, operation: OperationDocument, seconds: float | None = None) -> dict[str, Any]:
-        """The result of an operation, once there is one, with the `download` that it may have made; what it failed with
-        is raised."""
+        """Wait for the result of an operation, with its `download` if it has one; if it failed, its error is raised."""
         operation = self.ended(operation, seconds)
         if operation["state"] == "failed":
             raise of_problem(operation.get("error") or {}, self.address)
@@ -153,7 +152,8 @@ class Client:
         return {**(operation.get("result") or {}), **made}
 
     def ended(self, operation: OperationDocument, seconds: float | None = None) -> OperationDocument:
-        """An operation as it ended. A promotion that was refused has a `result` too: the numbers it rests on."""
+        """Wait for the end of an operation and return it. A promotion that was refused has a `result` too: the numbers
+        behind it."""
         until = None if seconds is None else time.monotonic() + seconds
         pause = FIRST_POLL
         while operation["state"] == "running":
@@ -186,7 +186,7 @@ class Client:
         return cast(HealthDocument, self._connection.get("/health"))
 
     def me(self) -> CallerDocument:
-        """Who the token is for the server, and what it may do."""
+        """Whose token this is, and what it may do."""
         return cast(CallerDocument, self._connection.get("/me"))
 
     def audit(self) -> Sequence[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a server refuses, raised as what it is locally."""
+"""Refusals of a server, raised as the exceptions that they are locally."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ LONGEST_LINE = 2000
 
 
 class ServerUnreachable(RLStudioError):
-    """No server answers there, or it answers what no RLStudio server would."""
+    """No server answers there, or not one of RLStudio."""
 
     exit_code = 69
 
 
 class NotAllowed(UserError):
-    """The token is none, or may not do this."""
+    """The token is unknown, or does not permit this."""
 
 
 _BY_STATUS: dict[int, type[RLStudioError]] = {

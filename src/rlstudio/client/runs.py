@@ -123,12 +123,12 @@ class RunRoutes:
         name: str | None = None,
         key: str | None = None,
     ) -> RunDocument:
-        """The child, which waits in the queue."""
+        """Put a child into the queue; returns it."""
         body = {"at": str(at), "overrides": [*overrides], "seed": seed, "name": name}
         return self._act(ref, "fork", {field: value for field, value in body.items() if value is not None}, key)
 
     def wait(self, ref: str, seconds: float | None = None) -> RunDocument:
-        """Until it neither runs nor waits; as it is then, or after so many seconds."""
+        """Wait until it neither runs nor waits, or for so many seconds; returns it as it is then."""
         until = None if seconds is None else time.monotonic() + seconds
         pause = FIRST_POLL
         while True:
@@ -172,7 +172,7 @@ class RunRoutes:
         return cast(EventsPage, self._connection.get(f"{self._path(ref)}/events", {"after": after, "limit": limit}))
 
     def log(self, ref: str, offset: int | None = None, limit: int | None = None) -> LogPiece:
-        """A piece of what it printed; a negative offset counts from the end."""
+        """A part of its output; a negative offset counts from the end."""
         return cast(LogPiece, self._connection.get(f"{self._path(ref)}/log", {"offset": offset, "limit": limit}))
 
     def checkpoints(self, ref: str) -> Sequence[CheckpointDocument]:
@@ -187,7 +187,8 @@ class RunRoutes:
     def export(
         self, ref: str, checkpoint: str | int = "last", formats: Sequence[str] | None = None, *, key: str | None = None
     ) -> OperationDocument:
-        """Begins it; `client.finished(operation)` waits, `download` in its result is what `client.download` takes."""
+        """Start an export; `client.finished(operation)` waits for it, and `client.download` takes the `download` in its
+        result."""
         body: dict[str, object] = {"checkpoint": str(checkpoint)}
         if formats is not None:
             body["formats"] = [*formats]

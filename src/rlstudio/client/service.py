@@ -66,7 +66,7 @@ class ModelRoutes:
         return cast(Document, self._connection.get(f"/models/{segment(name)}/versions/{number}"))
 
     def audit(self, name: str) -> Sequence[Document]:
-        """Every decision about it, oldest first."""
+        """Every decision about a model, oldest first."""
         return cast("list[Document]", self._connection.get(f"/models/{segment(name)}/audit")["items"])
 
     def download_bundle(self, name: str, number: int, target: Path) -> Path:
@@ -85,7 +85,7 @@ class ModelRoutes:
         settings: Mapping[str, object] | None = None,
         key: str | None = None,
     ) -> OperationDocument:
-        """Begins it: a run is exported and judged first. `client.finished(operation)` waits for the result."""
+        """Start a promotion: a run is exported and judged first. `client.finished(operation)` waits for the result."""
         given = {
             "what": what,
             "to": to,
@@ -112,7 +112,7 @@ class TokenRoutes:
         return cast("list[TokenDocument]", self._connection.get("/tokens")["items"])
 
     def add(self, name: str, role: Literal["read", "act"], expires_days: float | None = None) -> TokenDocument:
-        """With the secret, which is not shown again."""
+        """Create a token; the answer has its secret, which is not shown again."""
         body: Document = {"name": name, "role": role}
         if expires_days is not None:
             body["expires_days"] = expires_days

@@ -25,7 +25,8 @@ ROWS, STEPS = 3, 4
 
 
 class LoadedAgentContract:
-    """Extend it and name the algorithm: what is loaded from a checkpoint acts as what was trained, as tests."""
+    """The contract of loaded agents as tests: they act as what was trained. Extend this class and name the
+    algorithm."""
 
     part: ClassVar[str]
     """Name of the algorithm."""

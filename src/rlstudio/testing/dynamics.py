@@ -19,7 +19,7 @@ class _Section(Config):
 
 
 class DynamicsContract:
-    """Extend it and name the part: what a model of the world promises, as tests."""
+    """The contract of a model of the world as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the dynamics."""

@@ -23,7 +23,7 @@ STEPS = 3
 
 
 class LaneContract:
-    """Extend it and name the part: what a lane promises, as tests."""
+    """The contract of a lane as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the lane."""

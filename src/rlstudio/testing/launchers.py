@@ -26,7 +26,7 @@ TINY = {
 
 
 class LauncherContract:
-    """Extend it and name the part: what a launcher promises, as tests."""
+    """The contract of a launcher as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the launcher."""

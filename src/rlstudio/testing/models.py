@@ -27,7 +27,7 @@ from rlstudio.testing.agents import observed
 
 
 class ModelContract:
-    """Extend it and name the part: what a Model promises, as tests."""
+    """The contract of a Model as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """The variant: its name in the catalog."""

@@ -14,7 +14,7 @@ from rlstudio.envs.worlds.catalog import NEEDED, make_world
 
 
 class WorldContract:
-    """Extend it and name the part: what a World in array code promises, as tests."""
+    """The contract of a World in array code as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Id of the world."""

@@ -28,7 +28,7 @@ class _Section(Config):
 
 
 class PlannerContract:
-    """Extend it and name the part: what a planner promises, as tests."""
+    """The contract of a planner as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the planner."""

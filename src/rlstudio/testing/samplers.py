@@ -20,7 +20,7 @@ EPOCHS = 9
 
 
 class SamplerContract:
-    """Extend it and name the part: what a sampler promises, as tests."""
+    """The contract of a sampler as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the sampler."""

@@ -16,7 +16,7 @@ from rlstudio.testing.worlds import CANDIDATES, ENVS, NUMBERS, facts, first_obse
 
 
 class ScoreContract:
-    """Extend it and name the part: what a score promises, as tests."""
+    """The contract of a score as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the score."""

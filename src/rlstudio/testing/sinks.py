@@ -19,7 +19,7 @@ def some(first: int, last: int) -> list[Record]:
 
 
 class SinkContract:
-    """Extend it and name the part: what a sink promises, as tests."""
+    """The contract of a sink as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the sink."""

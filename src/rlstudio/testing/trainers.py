@@ -55,7 +55,7 @@ def recorded(env_id: str) -> str:
 
 
 class TrainerContract:
-    """Extend it and name the part: what an algorithm promises, as tests."""
+    """The contract of an algorithm as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Name of the algorithm."""

@@ -26,7 +26,7 @@ INEXACT_ONLY = ("test_who_cannot_repeat_itself_says_so_and_goes_on_with_new_epis
 
 
 class VecEnvContract:
-    """Extend it and name the part: what a vector of environments promises, as tests."""
+    """The contract of a vector of environments as tests: extend this class and name the part."""
 
     part: ClassVar[str]
     """Id of the environment."""

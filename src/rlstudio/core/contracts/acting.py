@@ -16,12 +16,12 @@ class Acted(NamedTuple):
     """What an agent did for a row of environments."""
 
     actions: np.ndarray  # for the environments
-    columns: dict[str, np.ndarray]  # for learning: `actions`, where those that were chosen are others. No other is kept
+    columns: dict[str, np.ndarray]  # for learning: `actions`, if the chosen ones differ; no other column is kept
     carry: Carried | None
 
 
 class Player(Protocol):
-    """Whatever can play episodes: an agent, or what acts by one."""
+    """Whatever can play episodes: an agent, or something that acts through one."""
 
     def step(self, observations: Array, carry: Carried | None = None, noise: np.ndarray | None = None) -> Acted: ...
 
@@ -33,7 +33,8 @@ class NoiseBlock(Protocol):
 
 
 class Agent(Player, Protocol):
-    """Acts with its Models, pure: the same observations, carry and noise give the same actions. No noise: greedy."""
+    """Acts with its Models, pure: the same observations, carry and noise give the same actions. Without noise it is
+    greedy."""
 
     spaces: Spaces
     acting: str  # which kernel acts ("numpy" or "torch"); part of the recorded topology
@@ -45,8 +46,8 @@ class Agent(Player, Protocol):
 
 
 class Place(NamedTuple):
-    """Where actions are taken, counted over the whole run: a worker or a rank acts in a part of the environments. Steps
-    are counted as if all parts were as far as this one, so that nobody has to ask the others."""
+    """Which environments act, and at which step of the whole run: a worker or a rank acts in a part of the
+    environments. Steps are counted as if all parts were equally far, so that no part has to ask the others."""
 
     env_steps: int  # steps of all environments once this one is taken
     envs: np.ndarray  # numbers of the environments that act here
@@ -54,7 +55,7 @@ class Place(NamedTuple):
 
 
 class Explore(Stateful, Protocol):
-    """Exploration on top of an agent's actions; belongs to what collects, so evaluation needs no flag."""
+    """Exploration on top of an agent's actions. It belongs to the collector, so evaluation needs no flag."""
 
     remembers: bool  # whether something travels from step to step, to be forgotten when an episode ends
 
@@ -63,9 +64,9 @@ class Explore(Stateful, Protocol):
     def __call__(self, actions: np.ndarray, noise: np.ndarray, observations: Array, place: Place) -> np.ndarray: ...
 
     def progress(self, fraction: float) -> None:
-        """The share of the run that is done, for what changes with it."""
+        """Called with the share of the run that is done, for schedules."""
         ...
 
     def forget(self, envs: np.ndarray) -> None:
-        """The episodes of these environments ended; counted among those that act here."""
+        """The episodes of these environments ended. The numbers count the environments that act here."""
         ...

@@ -1,4 +1,4 @@
-"""What contracts speak in: arrays, states, metrics."""
+"""The types that contracts use: arrays, states, metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # As text: commands that only look at runs read this module too, and need neither NumPy nor torch.
 Array: TypeAlias = "np.ndarray | dict[str, np.ndarray]"
-"""What an environment shows or is given, for all of its copies at once: a dict where the space is a Dict."""
+"""Observations or actions of all copies at once; a dict if the space is a Dict."""
 
 Carried: TypeAlias = "dict[str, np.ndarray]"
 """What an agent remembers: arrays with a row per environment, zero where an episode starts."""
@@ -21,7 +21,7 @@ State = dict[str, Any]
 """What a checkpoint can hold: nested dicts and lists of tensors, NumPy arrays, `Segment`s and plain JSON values."""
 
 Metrics = dict[str, "Tensor"]
-"""What one learning step measured, by name: tensors on the device, so that nobody waits for it."""
+"""What one learning step measured, by name: tensors on the device, so that nothing waits for the device."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class EpisodeDraws(NamedTuple):
-    """Of episodes with drawn parameters, an entry each: the version of the Draw, which of its components was taken, and
-    what was drawn for every parameter."""
+    """Episodes with drawn parameters, an entry for each: the version of the Draw, which of its components was taken,
+    and what was drawn for every parameter."""
 
     versions: list[int]
     components: list[int]
@@ -27,7 +27,7 @@ class EpisodeDraws(NamedTuple):
 
 
 class FragmentTag(NamedTuple):
-    """What one worker gave: the number of the worker, the version of the weights it acted with, vector steps."""
+    """One fragment of a worker: its number, the version of the weights it acted with, vector steps."""
 
     worker: int
     version: int
@@ -35,8 +35,8 @@ class FragmentTag(NamedTuple):
 
 
 class FragmentRound(NamedTuple):
-    """What the source was given at a time by asynchronous workers, when the newest weights were of this version; and
-    the address of their random numbers."""
+    """The fragments that a source received together from asynchronous workers, the version of the newest weights at
+    that time, and the address of their random numbers."""
 
     version: int
     seed: str
@@ -49,15 +49,15 @@ class FragmentRound(NamedTuple):
 
 
 class Contributor(NamedTuple):
-    """Whose rows they are: a worker, or an environment. `columns`: where they stand among all that are collected."""
+    """A source of rows: a worker, or an environment. `columns`: its columns among all that are collected."""
 
     name: str
     columns: range
 
 
 class Tally(NamedTuple):
-    """What collecting has to report. Episodes and restarts are those since the last report, bad rows count from the
-    start of the run."""
+    """The report of a collector. Episodes and restarts are those since the last report; bad rows count from the start
+    of the run."""
 
     returns: list[float]  # NaN of an episode with a reward that cannot be used
     lengths: list[int]
@@ -92,15 +92,15 @@ class DataSource(Stateful, Protocol):
 
     @property
     def last(self) -> Batch | None:
-        """What `next` gave last."""
+        """The last Batch of `next`."""
         ...
 
     def next(self) -> Batch: ...
 
     def fresh(self, horizon: int = 1) -> Batch:
         """The rows that are new since the `next` before the last one, each given once; with a `horizon`, the n-step
-        transitions that they completed. Often there are none: a Batch of no rows, because ranks get theirs at different
-        moments and must all take part in what is computed of them."""
+        transitions that they completed. Often that is a Batch of no rows: ranks get new rows at different moments, but
+        all must take part in what is computed from them."""
         ...
 
     def following(self, rows: Tensor, steps: int) -> Batch:
@@ -112,22 +112,23 @@ class DataSource(Stateful, Protocol):
         ...
 
     def feedback(self, rows: Tensor, values: Tensor) -> None:
-        """How wrong these rows were, for priorities."""
+        """Report the errors of these rows, for priorities."""
         ...
 
     def progress(self, fraction: float) -> None:
-        """The share of the run that is done: exploration and priorities change with it, wherever acting happens."""
+        """Called with the share of the run that is done; exploration and priorities change with it, wherever acting
+        happens."""
         ...
 
     def take(self) -> Tally:
-        """What there is to report, once per epoch; what is not taken yet is part of the state."""
+        """The report of an epoch. What is not taken yet is part of the state."""
         ...
 
 
 @runtime_checkable
 class WarmsUp(Protocol):
-    """A source whose first Batch waits for a warm-up. Collected in parts, the run reports, evaluates and saves
-    meanwhile; the rows are the same either way."""
+    """A source whose first Batch waits for a warm-up. If the warm-up is collected in parts, the run reports, evaluates
+    and saves meanwhile; the rows are the same either way."""
 
     @property
     def is_warming(self) -> bool:
@@ -135,8 +136,8 @@ class WarmsUp(Protocol):
         ...
 
     def warm_up(self, most: int) -> bool:
-        """Collect about `most` of the steps that the first Batch waits for. False where nothing was collected, because
-        no more than that is left: `next` collects the rest."""
+        """Collect about `most` of the steps that the first Batch waits for. False if nothing was collected because no
+        more than that is left; then `next` collects the rest."""
         ...
 
 
@@ -152,8 +153,8 @@ class PriorityPlan:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps. Steps of
-    the whole run; each rank draws samples of its own."""
+    """What a trainer wants from replay: `updates` samples per `every` environment steps, after `warmup` steps. Steps
+    are those of the whole run; each rank draws its own samples."""
 
     batch_size: int
     warmup: int
@@ -217,15 +218,15 @@ class Group(Protocol):
         ...
 
     def sum(self, numbers: Tensor) -> Tensor:
-        """Over the ranks: counts and moments of rows."""
+        """The sum over the ranks, of counts and moments of rows."""
         ...
 
     def largest(self, numbers: Tensor) -> Tensor:
-        """Over the ranks, each number for itself."""
+        """The maximum over the ranks, element by element."""
         ...
 
     def any(self, flag: Tensor) -> Tensor:
-        """Whether it is true of one of them: then all do what follows."""
+        """Whether the flag is true on any rank; then all ranks do what follows."""
         ...
 
     def own(self, rng: Rng) -> Rng:
@@ -234,8 +235,8 @@ class Group(Protocol):
 
 
 class Runtime(EnvFacts, Protocol):
-    """Where a trainer's experience comes from, and with whom it learns. This process, workers and ranks differ here and
-    nowhere in an algorithm."""
+    """Where a trainer's experience comes from, and which processes learn with it. An algorithm does not see whether
+    that is this process, workers or ranks."""
 
     group: Group
 
@@ -251,7 +252,7 @@ class Runtime(EnvFacts, Protocol):
 
     @property
     def exact(self) -> str | None:
-        """None: a resumed run gets the same experience bit for bit. Otherwise why not."""
+        """None if a resumed run gets the same experience bit for bit; otherwise the reason why not."""
         ...
 
     def stream(self, agent: Agent, rng: Rng, steps: int, explore: Explore | None = None) -> DataSource:
@@ -259,11 +260,11 @@ class Runtime(EnvFacts, Protocol):
         ...
 
     def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
-        """Samples of what the agent did before, kept at the plan's ratio."""
+        """Samples of past transitions, at the plan's ratio of updates to steps."""
         ...
 
     def topology(self) -> State:
-        """What of it decides the bits of a run."""
+        """The facts about it that the bits of a run depend on."""
         ...
 
     def close(self) -> None: ...

@@ -25,8 +25,8 @@ class Step(NamedTuple):
     key in this step.
 
     `active` is there where one environment has several agents, a column each: False where an agent does not act in this
-    step, because it is out of its episode or waits for its turn. What it is paid and the end of its episode while it
-    waits are the outcome of its last action.
+    step, because it is out of its episode or waits for its turn. Rewards and the end of its episode while it waits are
+    the outcome of its last action.
     """
 
     observations: Array
@@ -56,8 +56,8 @@ class VecEnv(Protocol):
         ...
 
     def describe_episode(self, env: int, ago: int = 0) -> str:
-        """How a message names the open episode of an environment, or that so many before it: its number and its seed,
-        `episode 3 (seed 1608637542)`."""
+        """How a message names the open episode of an environment, or the one `ago` episodes before it: its number and
+        its seed, `episode 3 (seed 1608637542)`."""
         ...
 
     def reset(self) -> Array:
@@ -103,24 +103,24 @@ class SeatsLearner(Protocol):
         ...
 
     def close_epoch(self) -> dict[str, float]:
-        """Metrics of the epoch that ends, by their full names; whom it plays by may change now."""
+        """Metrics of the epoch that ends, by their full names. Who plays its agents may change now."""
         ...
 
 
 class EnvFacts(Protocol):
-    """What is known of environments without having one: enough to act in them, not to learn from them."""
+    """What is known about environments without making one: enough to act in them, not to learn from them."""
 
     spaces: Spaces
     device: str
 
     @property
     def env_config(self) -> object | None:
-        """The `env` section they are made from, for planners that use its equations; None where it is not known."""
+        """The `env` section they are made from, for planners that use its equations; None if it is not known."""
         ...
 
     @property
     def env_id(self) -> str:
-        """The id of the environments; empty where it is not known."""
+        """The id of the environments; empty if it is not known."""
         ...
 
 
@@ -128,7 +128,7 @@ A = TypeVar("A")
 
 
 class Transition(NamedTuple, Generic[A]):
-    """One step of a World. With several agents all but the states have an axis of agents more."""
+    """One step of a World. With several agents, all but the states have one more axis, for the agents."""
 
     states: A  # [..., S]
     rewards: A  # [...]
@@ -137,15 +137,15 @@ class Transition(NamedTuple, Generic[A]):
 
 
 class World(Protocol[A]):
-    """Mathematics without memory: pure functions over arrays `A` with any leading dimensions, written once for NumPy
-    and torch; `xp` is the module. A world with randomness keeps its dice in the state.
+    """Pure functions over arrays `A` with any leading dimensions, written once for NumPy and torch; `xp` is the module.
+    A world with randomness keeps its random state in the state.
 
     `p` has the parameters by name: floats, or arrays with a number per environment, shaped to go with the leading
     dimensions. Dims: S numbers of state, K uniform numbers that start an episode.
 
     With `agents` > 1 there is still one state per environment. Observations, actions and rewards are per agent, in an
-    axis behind the leading dimensions, and `spaces` are those of one agent. Agents that wait for their turn may be paid
-    meanwhile, for what they did before; the action that comes from them means nothing.
+    axis behind the leading dimensions, and `spaces` are those of one agent. Agents that wait for their turn may get
+    rewards meanwhile, for what they did before; their actions are ignored.
     """
 
     id: str
@@ -163,4 +163,5 @@ class World(Protocol[A]):
     def dynamics(self, states: A, actions: A, p: Mapping[str, float | A], xp: Namespace) -> Transition[A]: ...
 
     def observe(self, states: A, p: Mapping[str, float | A], xp: Namespace) -> A | dict[str, A]:
-        """What the spaces say; a dict where they are a Dict, for example with the entry `action_mask`."""
+        """The observation, as the spaces describe it; a dict if they are a Dict, for example with the entry
+        `action_mask`."""

@@ -37,13 +37,14 @@ class Trainer(Protocol):
 
     @property
     def lr(self) -> float | None:
-        """The learning rate now; None where nothing is learned."""
+        """The current learning rate; None if nothing is learned."""
         ...
 
     def weights_are_finite(self) -> bool: ...
 
     def train_step(self) -> Metrics:
-        """Its metrics are scalars on the device. No later step writes to them: they are summed up some steps later."""
+        """One learning step. Its metrics are scalars on the device that no later step may write to, because they are
+        summed some steps later."""
         ...
 
     def eval_step(self) -> Metrics: ...
@@ -60,27 +61,27 @@ class WeighsItself(Protocol):
     """A Trainer that says how large its weights are, so that training which went wrong is noticed."""
 
     def weight_rms(self) -> float:
-        """Root mean square of what it learns; 0 where it learns nothing. Asked once per epoch."""
+        """Root mean square of what it learns; 0 if it learns nothing. Called once per epoch."""
         ...
 
 
 @runtime_checkable
 class LimitsGradients(Protocol):
-    """A Trainer that can be told which gradients are beyond all that is healthy, and skips them as they come."""
+    """A Trainer that skips gradients whose norm is above a limit that it is given."""
 
     def limit_gradients(self, norm: float) -> None: ...
 
 
 @runtime_checkable
 class TrainsTeams(Protocol):
-    """A Trainer of several teams, each of which learns a policy of its own: `TEAM/part` is what a part of one is called
-    in `stateful()`."""
+    """A Trainer of several teams, each of which learns a policy of its own. In `stateful()` a part of a team is called
+    `TEAM/part`."""
 
     trainers: Mapping[str, Trainer]
 
 
 class Algorithm(Protocol):
-    """What the catalog `ALGOS` holds: the class of a Trainer, and what is known of it before there is one.
+    """What the catalog `ALGOS` holds: the class of a Trainer, with facts about it that are known before one is built.
 
     `cfg` is a `Config` of this algorithm, `network` is `policy.network`.
     """
@@ -94,7 +95,7 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class BuildsAgent(Protocol):
-    """An Algorithm whose agent is more than its Model and the spaces tell, such as one that plans."""
+    """An Algorithm whose agent cannot be built from its Model and the spaces alone, such as one that plans."""
 
     def build_agent(self, cfg: Any, env: EnvFacts, network: Any, rng: Rng) -> Agent | None:
         """The agent alone, without environments, data or optimizers. None: only a whole Trainer has one."""
@@ -102,14 +103,14 @@ class BuildsAgent(Protocol):
 
 
 class Lane(Protocol):
-    """A way to compute an algorithm: step by step, as a graph, as one kernel. Its trainer names the same state in the
-    same shapes as the algorithm's own, so that a checkpoint of one goes on in the other.
+    """A way to compute an algorithm: step by step, as a graph, as one kernel. The state of its trainer has the names
+    and shapes of the algorithm's own, so that each continues checkpoints of the other.
 
     `cfg` is the `train` section, of the class that the algorithm has for it; `network` is `policy.network`.
     """
 
     def refuses(self, algo: str, cfg: object, network: object, runtime: Runtime) -> str | None:
-        """Why it cannot train this; None where it can."""
+        """Why it cannot train this; None if it can."""
         ...
 
     def trainer(self, algo: str, cfg: object, runtime: Runtime, network: object, rng: Rng) -> Trainer: ...

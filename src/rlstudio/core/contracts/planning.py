@@ -58,7 +58,7 @@ class Dynamics(Protocol):
 
 @runtime_checkable
 class Rolling(Protocol):
-    """A Dynamics that knows a quicker way through a whole sequence than step by step."""
+    """A Dynamics that rolls out a whole sequence faster than step by step."""
 
     def rollout(self, states: Tensor, actions: Tensor) -> SequenceOutcome:
         """actions [E, K, H, ...] -> the last states, and the rewards and continues of each step."""
@@ -74,7 +74,7 @@ class Planned(NamedTuple):
 
 
 class PlanNoise(Protocol):
-    """The numbers that a planner wants for one plan of each environment: [E, ...]."""
+    """The random numbers that a planner needs for one plan of each environment: [E, ...]."""
 
     def __call__(self, generator: np.random.Generator, envs: int, device: str = "cpu") -> Tensor:
         """Each device has numbers of its own."""
@@ -92,7 +92,7 @@ class Planner(Protocol):
     def noise(self) -> PlanNoise: ...
 
     def plan(self, observations: Tensor, score: Score, carry: dict[str, Tensor] | None, noise: Tensor) -> Planned:
-        """observations [E, O], and noise as `noise` draws it; without a carry as with an empty one."""
+        """observations [E, O], and noise as `noise` draws it. No carry means an empty one."""
         ...
 
 
@@ -106,7 +106,8 @@ class Score(Protocol):
     def gamma(self) -> float: ...
 
     def __call__(self, observations: Tensor, actions: Tensor) -> Tensor:
-        """observations [E, O], actions [E, K, H, ...] -> scores [E, K], without gradients; -inf counts for nothing."""
+        """observations [E, O], actions [E, K, H, ...] -> scores [E, K], without gradients; -inf rules a sequence
+        out."""
         ...
 
     def returns(self, observations: Tensor, actions: Tensor) -> Tensor:
@@ -118,5 +119,5 @@ class Score(Protocol):
         ...
 
     def worth(self, states: Tensor) -> Tensor | None:
-        """What is still to come [P, E, K]; None: nothing."""
+        """The value of what comes after [P, E, K]; None: nothing."""
         ...
