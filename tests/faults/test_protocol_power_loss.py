@@ -8,13 +8,16 @@ the directory (of all directories, or of a single one).
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from rlstudio.core.run_state import RunState
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
-from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.folder.new_run import NewRun
+from rlstudio.experiment.folder.run_folder import RunFolder, run_ids
 from rlstudio.experiment.metrics.reader import read_metrics
 from rlstudio.storage import failpoint
 from rlstudio.storage.failpoint import Operation
@@ -57,6 +60,42 @@ def recording(tmp_path_factory):
         advance(run_dir, STEPS[1:])
         failpoint.restart()
     return Recording(before, operations, durable, run_dir)
+
+
+def test_a_new_run_and_each_of_its_states(tmp_path):
+    """What `create` and `write_status` returned from is there after a cut."""
+    order = [RunState.STARTING, RunState.RUNNING, RunState.COMPLETED]
+    runs, before = tmp_path / "runs", tmp_path / "before"
+    operations: list[Operation] = []
+    told: list[tuple[int, int]] = []
+
+    def note(operation: Operation) -> None:
+        path, target = (place and before / place.relative_to(runs) for place in (operation.path, operation.target))
+        operations.append(Operation(operation.kind, path, target, bytes(operation.data)))
+
+    runs.mkdir(), before.mkdir()
+    failpoint.restart(note)
+    run = RunFolder.create(runs, NewRun(name="n", algo="dqn", env_id="Chain", config_yaml="a: 1\n"))
+    told.append((len(operations), 0))
+    for number, state in enumerate(order[1:], start=1):
+        run.write_status(replace(run.last_status(), state=state))
+        told.append((len(operations), number))
+    failpoint.restart()
+
+    every, reached = states(before, operations), set()
+    for tree, changes, what in every:
+        place = tmp_path / "cut"
+        place.mkdir()
+        lay_out(tree, place)
+        found = [RunFolder(place / run_id) for run_id in run_ids(place)]
+        least = max((number for count, number in told if count <= changes), default=-1)
+        seen = max((order.index(one.last_status().state) for one in found), default=-1)
+        assert seen >= least, what
+        assert [one.read_config() for one in found] in ([], ["a: 1\n"]), what
+        reached.add(seen)
+        shutil.rmtree(place)
+    print(f"{len(every)} states after a power cut")
+    assert reached == {-1, 0, 1, 2}
 
 
 @pytest.mark.parametrize("at_most", [90, pytest.param(300, marks=pytest.mark.slow)])
