@@ -42,10 +42,11 @@ def run(tests: Iterable[str]) -> tuple[int, int, list[str]]:
     return done.returncode, int(passed[1]) if passed else 0, [line.strip(". ") for line in _COUNTS.findall(done.stdout)]
 
 
-def keep(name: str, code: int, passed: int) -> None:
+def keep(name: str, code: int, passed: int, counted: Sequence[str] = ()) -> None:
     made = provenance({OURS: ours().versions})
     measured = {} if (stored := read_result("promises")) is None else stored["measurements"]
     measured[name] = {"passed": passed, "failed": bool(code), "date": made["date"], "commit": made["commit"]}
+    measured[name] |= {"counted": [*counted]} if counted else {}
     write_result("promises", {**made, "measurements": measured})
 
 
@@ -63,10 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for one in chosen:
         code, passed, counted = run(one.tests)
         failed += bool(code)
+        counted = [line for line in counted if "passed" not in line]
         if args.store:
-            keep(one.name, code, passed)
-        said = "; ".join(line for line in counted if "passed" not in line)
-        print(f"| {one.name} | {one.promise} | {passed if not code else f'{passed}, FAILED'} | {said} |", flush=True)
+            keep(one.name, code, passed, counted)
+        what = f"{passed}, FAILED" if code else passed
+        print(f"| {one.name} | {one.promise} | {what} | {'; '.join(counted)} |", flush=True)
     return int(failed > 0)
 
 

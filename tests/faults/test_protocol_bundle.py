@@ -65,6 +65,7 @@ def test_every_kill_point(tmp_path, monkeypatch, kinds, every):
         seen.append(is_whole(target))
         if not seen[-1]:
             assert is_whole(write(target).path)  # again, beside what was left
+    print(f"killed at {len(seen)} points of a bundle")
     assert status == 0
     assert point > 15
     assert seen == sorted(seen)  # nothing, and from one moment on everything

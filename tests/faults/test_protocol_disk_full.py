@@ -50,6 +50,7 @@ def test_every_refusal(begun, tmp_path, monkeypatch, kind, every):
         assert newest(run_dir) == 300
         assert [r[1:] for r in read_metrics(run_dir)] == [r[1:] for r in read_metrics(uninterrupted)]
         shutil.rmtree(run_dir.parent)
+    print(f"{kind} at {len(range(1, points + 1, every))} of {points} changes of a run")
 
 
 def test_a_failed_save_gives_its_space_back(begun, tmp_path, monkeypatch):

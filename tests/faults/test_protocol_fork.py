@@ -116,6 +116,7 @@ def test_every_kill_point(parent, blank, tmp_path, monkeypatch, kinds, every):
             Checkpoints(run_dir, run_dir.name, lease)
         assert leftovers(run_dir) == []
         shutil.rmtree(run_dir.parent)
+    print(f"killed at {len(seen)} points of a fork")
     assert status == 0
     assert point > 40
     assert seen == sorted(seen)  # nothing, and from one moment on everything

@@ -67,6 +67,7 @@ def test_every_kill_point(begun, tmp_path, monkeypatch, kinds, every):
             path.name for path in (uninterrupted / "segments").iterdir()
         }
         shutil.rmtree(run_dir.parent)
+    print(f"killed at {len(range(1, points + 1, every))} of {points} changes of a run")
     assert resumed_from == {200, 300}
 
 

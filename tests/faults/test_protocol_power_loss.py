@@ -118,4 +118,5 @@ def test_every_state_a_power_cut_can_leave(recording, tmp_path, at_most):
         assert [record[1:] for record in read_metrics(run_dir)] == expected, what
         assert leftovers(run_dir) == [], what
         shutil.rmtree(run_dir)
+    print(f"{min(at_most, len(every))} of {len(every)} states of a run after a power cut")
     assert resumed_from == set(STEPS)

@@ -58,6 +58,7 @@ def test_random_kills(algo, vectorization, tmp_path):
     kills = 2 if algo in ("ppo", "dqn") else 1  # a second one comes to a run that was resumed, whatever it learns by
     twin = uninterrupted(cfg, tmp_path / "whole")
     assert len(kill_and_compare(cfg, twin, tmp_path, kills, seed=CASES.index((algo, vectorization)))) == kills
+    print(f"{kills} kills of {algo}, {vectorization}")
 
 
 def test_only_a_kill_after_training_counts():
@@ -115,12 +116,14 @@ def test_kill_at_every_file_system_operation(algo, vectorization, every, tmp_pat
 
     workers = has_workers(cfg)
     first = 1 + 4 * WRITERS.index((algo, vectorization)) % every
-    for number in range(first, total + 1, every):
+    points = range(first, total + 1, every)
+    for number in points:
         runs_dir = tmp_path / f"at-{number}"
         assert in_child(lambda number=number, runs_dir=runs_dir: killed(number, runs_dir), workers) == 9, number
         assert in_child(lambda runs_dir=runs_dir: run_to_the_end(cfg, runs_dir), workers) == 0, number
         assert_same_result(only_run(runs_dir), reference)
         assert leftovers(only_run(runs_dir).path) == [], number
+    print(f"killed at {len(points)} of {total} changes of {algo}, {vectorization}")
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])

@@ -127,6 +127,7 @@ def test_every_kill_point(
         left = [path.name for path in (root / "runs" / ".rlstudio").rglob(".tmp-*")]
         assert len(left) <= 1
         shutil.rmtree(root)
+    print(f"killed at {len(seen)} points of {change.__name__}")
     assert status == 0
     assert point > 12
     done = seen.index(after)

@@ -24,7 +24,7 @@ from rlstudio.core.errors import StorageError
 from rlstudio.core.host import process
 from rlstudio.core.host.process import Owner, this_process
 from rlstudio.core.run_state import Reason
-from support.control_world import HERE, NO_SUCH_PID, THERE, TTL, S, World, assert_history, owner, request
+from support.control_world import HERE, NO_SUCH_PID, STALL, THERE, TTL, S, World, assert_history, owner, request
 
 DAY = 86_400.0
 
@@ -416,6 +416,20 @@ def test_a_monotonic_clock_that_begins_anew(world: World) -> None:
     world.now = TTL + 1
     assert world.look() == [silent.id]
     assert world.store.get(healthy.id).state == S.RUNNING
+
+
+def test_what_is_hung_is_found_by_a_monotonic_clock_that_begins_anew(world: World) -> None:
+    run = world.running(world.start(THERE))
+    world.look()
+    world.now = 0.0
+    for progress in range(3):
+        world.store.beat(run.id, run.token, 0, {})
+        assert world.look() == [], progress
+        world.wait(TTL - 1)
+    world.now = STALL
+    world.store.beat(run.id, run.token, 0, {})
+    assert world.look() == [run.id]
+    assert world.store.get(run.id).reason == Reason.HUNG
 
 
 def test_a_clock_that_stands_still_takes_nobody(world: World) -> None:

@@ -121,6 +121,7 @@ def test_every_change_of_a_sweep(place: Store, monkeypatch: pytest.MonkeyPatch, 
         assert {number: trial for number, trial in before.items() if trial not in trials} == {}
         assert_nothing_twice(place, worker)
     worker.store.database.close()
+    print(f"refused at {len(visited)} of {points} changes of a sweep")
     assert points > 100
     assert sum(messages.values()) == len(visited)
     remedies = ("; free some space and try again", "; check the device before going on", "; check that its disk works")

@@ -173,6 +173,7 @@ def test_killed_after_every_write_the_decisions_stay(place: Store, monkeypatch: 
     clear(place.database)
     trials, kills = dying(place.database, search, worker, monkeypatch, apart)
     worker.store.database.close()
+    print(f"{kills} kills of one sweep")
     assert decisions(trials) == whole
     assert kills >= POINTS // apart
     assert_nothing_twice(place)
