@@ -177,6 +177,20 @@ def test_values_of_forbidden_choices_are_the_lowest_there_are():
     assert torch.equal(q[allowed], model.q_net(model.encoder(seen))[allowed])
 
 
+def test_a_search_is_guided_by_the_values_of_the_choices_that_are_allowed():
+    """By the spread among these: beside the lowest number there is, all others would be alike."""
+    space = Discrete(3)
+    model = shaken(build_model(QValue, spaces(space), SMALL, Rng(0)), 0)
+    seen = tensors(rows(0, 6, space))
+    values, logits = model.values(seen), model.policy_for_plan()(seen).logits
+    several = seen["action_mask"].bool().sum(-1) > 1
+    assert several.any()
+    assert torch.equal(logits.argmax(-1), values.argmax(-1))
+    assert torch.equal(model.value_for_plan({})(seen), values.amax(-1))
+    worst = logits.where(seen["action_mask"].bool(), 0.0).amin(-1)
+    torch.testing.assert_close(worst[several], torch.full_like(worst[several], -10.0))
+
+
 def test_the_mask_is_no_feature_and_the_normalizer_never_sees_it():
     for entries, size in (({}, 3), ({"room": Discrete(4)}, 7)):
         network = NetworkConfig(hidden_sizes=(8,), normalize_observations=True)

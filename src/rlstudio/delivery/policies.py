@@ -29,14 +29,19 @@ def policy_of_run(folder: RunFolder, checkpoint: str = "last") -> TrainedPolicy:
     return TrainedPolicy(folder.id, loaded.agent, loaded.cfg, loaded.env_steps, loaded.reward_scale, loaded.learned)
 
 
+def refuse_team(bundle: Bundle, cfg: ExperimentConfig, instead: str) -> None:
+    """One policy in all seats would be another game than the one that it learned."""
+    if (team := bundle.spec.origin.team) is not None:
+        raise Incompatible(
+            f"{bundle.spec.name}: the policy of the team {team} cannot play {cfg.env.id} without the others"
+            f" ({', '.join(name for name in cfg.teams if name != team)}); {instead}"
+        )
+
+
 def policy_of_bundle(bundle: Bundle, imports: Sequence[str] = (), *, networks: bool = False) -> TrainedPolicy:
     """`networks`: build the agent with its networks, which a planner needs; the graph of a bundle can only act."""
     cfg, origin = bundle.experiment(tuple(imports)), bundle.spec.origin
-    if origin.team is not None:
-        raise Incompatible(
-            f"{bundle.spec.name}: the policy of the team {origin.team} cannot play {cfg.env.id} without the others;"
-            f" evaluate the run {origin.run_id}"
-        )
+    refuse_team(bundle, cfg, f"evaluate the run {origin.run_id}")
     set_threads(cfg.runtime.threads)
     agent = bundle.agent() if networks else bundle.policy()
     return TrainedPolicy(

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 import support.worlds  # noqa: F401 - registers its toys
+from rlstudio.control.registry.promotion import PromotionConfig
+from rlstudio.control.registry.records import Stage
+from rlstudio.control.registry.releases import Releases
+from rlstudio.control.workspace import Workspace
 from rlstudio.core.config import config_hash, to_yaml
 from rlstudio.core.errors import ConfigError, Incompatible, UserError
 from rlstudio.core.parsing.yaml_file import read_text
@@ -175,6 +179,17 @@ def test_a_bundle_is_the_policy_of_one_team(run, tmp_path):
         export_run(run, tmp_path / "none", team="shifter", formats=("bundle",))
     with pytest.raises(Incompatible, match="the team shifters cannot play toys/Roles-v0 without the others"):
         policy_of_bundle(bundle)
+
+
+def test_a_version_of_one_team_is_not_judged_by_playing_all_agents(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("RLSTUDIO_HOME", str(tmp_path / "state"))
+    bundle = export_run(run, tmp_path / "shifters", team="shifters", formats=("bundle",))
+    releases = Releases(Workspace(tmp_path / "runs"))
+    version = releases.version(str(bundle.path), "shifting")
+    with pytest.raises(Incompatible, match=r"toys/Roles-v0 without the others \(copiers\); .* --force REASON"):
+        releases.promote(version, Stage.PRODUCTION, PromotionConfig(budget=40))
+    released = releases.promote(version, Stage.PRODUCTION, PromotionConfig(), force="judged with its run")
+    assert released.version.stage == Stage.PRODUCTION
 
 
 def test_the_commands_of_the_page_work(run, tmp_path, capsys):

@@ -51,6 +51,16 @@ def test_learner_snapshot_rule_and_planner_all_have_a_seat_in_one_run():
     built.close()
 
 
+@pytest.mark.parametrize("algo", ["dqn", "qrdqn"])
+def test_a_search_follows_the_values_of_a_learner_that_has_no_policy(algo):
+    sizes = {"epochs": 2, "steps_per_epoch": 128, "learning_starts": 64, "batch_size": 16}
+    met = {"opponents": {"planner": 1}, "simulations": 2}
+    cfg = tiny(algo, env={"id": TIC_TAC_TOE, "num_envs": 8}, train=sizes, self_play=met)
+    built, reports = trained(cfg)
+    assert "self_play/planner/win_rate" in {name for report in reports for name in report.metrics}
+    built.close()
+
+
 def test_the_pool_holds_the_weights_of_its_moment_and_forgets_the_oldest():
     cfg = game()
     built = build(cfg)

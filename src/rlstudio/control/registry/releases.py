@@ -210,8 +210,10 @@ def _formats() -> tuple[str, ...]:
 
 
 def _player(bundle: Bundle, cfg: ExperimentConfig) -> Play:
+    from rlstudio.delivery.policies import refuse_team
     from rlstudio.experiment.judging.evaluate import evaluate
 
+    refuse_team(bundle, cfg, "evaluate its run, and promote it with --force REASON")
     policy = bundle.policy()
 
     def play(seed: int, episodes: int) -> Sequence[float]:

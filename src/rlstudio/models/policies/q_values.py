@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor, nn
 
+from rlstudio.core.action_mask import FORBIDDEN
 from rlstudio.core.contracts import State
 from rlstudio.core.errors import Incompatible
 from rlstudio.core.model.layers import ActionRule, Carry, Layers, Observations
@@ -80,13 +82,16 @@ class _ChoiceValues(nn.Module):
         def ranked(observations: Tensor) -> Categorical:
             values = self._rows(observations)
             best = values.amax(-1, keepdim=True)
-            spread = (best - values.amin(-1, keepdim=True)).clamp(min=1e-6)
+            allowed = torch.where(values > FORBIDDEN / 2, values, best)  # a forbidden one says nothing of the spread
+            spread = (best - allowed.amin(-1, keepdim=True)).clamp(min=1e-6)
             return Categorical((values - best) / (spread * PLAN_TEMPERATURE))
 
         return ranked
 
-    def _rows(self, observations: Tensor) -> Tensor:
-        """What each choice is worth [..., A], for any leading dimensions."""
+    def _rows(self, observations: Observations) -> Tensor:
+        """What each choice is worth [..., A], for any leading dimensions; of the dicts of a game [N, A]."""
+        if isinstance(observations, dict):
+            return self.values(observations)
         values = self.values(observations.reshape(-1, observations.shape[-1]))
         return values.view(*observations.shape[:-1], -1)
 
