@@ -36,6 +36,10 @@ class Incompatible(UserError):
     """Two parts that do not fit each other: both are named."""
 
 
+class OtherEnvironments(Incompatible):
+    """A position of other environments than those that it is given to."""
+
+
 class RunNotFound(UserError):
     """No run, or more than one, answers to the given name."""
 

@@ -170,3 +170,10 @@ def test_a_run_that_has_never_run_has_nothing_to_fork(workspace: Workspace) -> N
         fork(workspace, queued)
     assert workspace.store.count() == len(workspace.store.ids())
     workspace.store.remove(queued.id)
+
+
+def test_a_child_in_other_environments_is_refused_with_what_was_changed(workspace: Workspace, parent: RunRow) -> None:
+    """Here the same world, stepped otherwise: a position inside an episode does not go over."""
+    reason = r"fork with train\.epochs=6 env\.vectorization=sync: a position of .*; such a change needs a new run"
+    with pytest.raises(Incompatible, match=reason):
+        fork(workspace, parent, overrides=["train.epochs=6", "env.vectorization=sync"])

@@ -14,7 +14,7 @@ from rlstudio.control.runs.remove import remove
 from rlstudio.control.runs.start import check, request_of, with_follow_ups
 from rlstudio.control.store.records import RunRequest, RunRow, SweepOrigin
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.errors import CheckpointError, Incompatible, UserError
+from rlstudio.core.errors import CheckpointError, Incompatible, OtherEnvironments, UserError
 from rlstudio.core.host.portable import require
 from rlstudio.core.host.process import is_gone, this_process
 from rlstudio.core.run_state import Reason
@@ -105,7 +105,7 @@ def _opened(folder: RunFolder, cfg: ExperimentConfig, lease: StoreLease, changed
     """Another number of environments or threads is what a fork may be for: it is recorded, not refused."""
     try:
         return Session.open(folder, cfg, lease=lease, terms=ResumeTerms(allow_inexact=True))
-    except CheckpointError as error:
+    except (CheckpointError, OtherEnvironments) as error:
         raise Incompatible(f"fork with {changed}: {error}; such a change needs a new run") from error
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from rlstudio.core.action_mask import ACTION_MASK
 from rlstudio.core.contracts import Array, State, Step, VecEnv
 from rlstudio.core.contracts.arrays import AnyArray
-from rlstudio.core.errors import Incompatible
+from rlstudio.core.errors import Incompatible, OtherEnvironments
 from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Discrete, describe
 from rlstudio.envs.params.draw import Draw
@@ -134,7 +134,7 @@ class SeatedVecEnv:
 
     def seek(self, position: State) -> Array:
         if position.get("kind") != "seats":
-            raise Incompatible(f"a position of {position.get('kind')} does not fit environments with opponents")
+            raise OtherEnvironments(f"a position of {position.get('kind')} does not fit environments with opponents")
         self._observed = self.inner.seek(position["inner"])
         self.exact = self.inner.exact
         self._episodes[:], self._steps[:] = position["episodes"], position["steps"]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlstudio.core.contracts import Array, State, Step, World
-from rlstudio.core.errors import Incompatible
+from rlstudio.core.errors import OtherEnvironments
 from rlstudio.envs.params.draw import Draw
 from rlstudio.envs.params.episodes import EpisodeParams, position_of, required
 from rlstudio.envs.seeds import EpisodeNoise
@@ -136,9 +136,9 @@ class NativeVecEnv:
     def seek(self, position: State) -> Array:
         if position.get("kind") != "state" or position.get("world") != self._world.id:
             wanted = position.get("world", position.get("kind"))
-            raise Incompatible(f"a position of {wanted} does not fit the native world {self._world.id}")
+            raise OtherEnvironments(f"a position of {wanted} does not fit the native world {self._world.id}")
         if len(position["episodes"]) != self._worlds:
-            raise Incompatible(f"a position of {len(position['episodes'])} envs does not fit {self._worlds}")
+            raise OtherEnvironments(f"a position of {len(position['episodes'])} envs does not fit {self._worlds}")
         self._episodes[:] = position["episodes"]
         self._clock = 0
         self._started[:] = -np.asarray(position["elapsed"])

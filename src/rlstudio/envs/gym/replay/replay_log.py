@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from rlstudio.core.contracts import State
-from rlstudio.core.errors import Incompatible
+from rlstudio.core.errors import OtherEnvironments
 from rlstudio.envs.gym.env_block import digest_of
 from rlstudio.envs.gym.rows import Buffers, leaves, row_views
 
@@ -108,14 +108,14 @@ class Journal:
     def adopt(self, position: State) -> None:
         """Take over a position; the envs themselves are placed by the caller."""
         if position.get("kind") != "replay":
-            raise Incompatible(
+            raise OtherEnvironments(
                 f"a position of {position.get('world', position.get('kind'))} does not fit Gymnasium envs"
             )
         self.restarted = []
         self.first_steps, self._is_noting = FirstSteps(), False
         lengths = np.asarray(position["lengths"])
         if len(lengths) != self.num_envs:
-            raise Incompatible(f"a position of {len(lengths)} envs does not fit {self.num_envs}")
+            raise OtherEnvironments(f"a position of {len(lengths)} envs does not fit {self.num_envs}")
         self._now = int(lengths.max())
         if self._now >= len(self._log):
             self._log = np.zeros((2 * self._now, *self._log.shape[1:]), self._log.dtype)
