@@ -67,6 +67,8 @@ def _breaks_the_contract_of_worlds(cfg: EnvConfig, report: EnvReport) -> bool:
         report.add("error", text)
     if world.agents > 1:
         report.add("info", f"{world.agents} agents: its functions were checked, and nothing was played")
+        for severity, text in param_findings(cfg) if report.ok else ():
+            report.add(severity, text)
     elif not hasattr(world, "recall"):
         report.add("info", "without `recall` planners cannot use its equations")
     return not report.ok or world.agents > 1

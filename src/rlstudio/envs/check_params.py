@@ -59,8 +59,10 @@ def _played(cfg: EnvConfig, kind: str, seed: int) -> Trace:
     try:
         observations, mask = env.reset(), ActionMask.of(env.spaces)
         trace: Trace = [tuple(rows.tobytes() for rows in leaves(observations))]
-        for action in random_actions(env.spaces, seed, STEPS):
-            step = env.step(np.array([permitted(mask, observations, 0, action)] * env.agents))
+        of_agents = [random_actions(env.spaces, seed + 1000 * agent, STEPS) for agent in range(env.agents)]
+        for drawn in zip(*of_agents, strict=True):
+            chosen = [permitted(mask, observations, agent, action) for agent, action in enumerate(drawn)]
+            step = env.step(np.array(chosen))
             observations = step.observations
             after = *leaves(step.successors), step.rewards, step.terminated
             trace.append(tuple(rows.tobytes() for rows in after))

@@ -6,6 +6,7 @@ import pytest
 from rlstudio.core.contracts import Transition
 from rlstudio.core.errors import ConfigError
 from rlstudio.core.spaces import Box, Discrete, Spaces
+from rlstudio.envs.check import check_env
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.worlds.games.board import TicTacToe
 from rlstudio.experiment.metrics.indexed.index import read_series
@@ -93,6 +94,24 @@ def test_a_curriculum_follows_the_episodes_of_the_learner_against_its_opponents(
     last = {name: values[-1] for name, (_, values) in series.items()}
     assert (last["curriculum/stage"], last["self_play/win_rate"]) == (2, 1)
     assert 5.0 < last["params/wage"] < 6.0
+
+
+class Bets(Wages):
+    """What one of them wins the other loses: nothing where both do the same."""
+
+    params = {"stake": 1.0, "colour": 3.0}
+
+    def dynamics(self, states, actions, p, xp):
+        step = super().dynamics(states, actions, {"wage": 0.0}, xp)
+        won = (actions[..., 0] - actions[..., 1]) * p["stake"]
+        return step._replace(rewards=xp.stack((won, -won), -1))
+
+
+def test_the_check_says_whether_a_parameter_of_several_agents_changes_anything():
+    drawn = {"stake": {"uniform": [1.0, 2.0]}, "colour": {"uniform": [1.0, 2.0]}}
+    findings = check_env(EnvConfig(id=f"{__name__}:Bets", params=drawn)).findings
+    found = {finding.text.split(" (")[0]: finding.severity for finding in findings if "params" in finding.text}
+    assert found == {"env.params: stake changes the dynamics": "info", "env.params: colour changed nothing": "warning"}
 
 
 @pytest.mark.parametrize("env", [f"{__name__}:Wages", "CartPole-v1"])
