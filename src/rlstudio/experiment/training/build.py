@@ -101,13 +101,13 @@ def build_runtime(cfg: ExperimentConfig, group: Group | None = None, *, rounds: 
 
     return RankRuntime(
         env,
-        group,
-        cfg.runtime.backend,
         new_guard,
         own.buffer.capacity,
         device,
         own.env,
-        others,
+        group=group,
+        backend=cfg.runtime.backend,
+        others=others,
         quarantine=cfg.buffer.quarantine,
     )
 

@@ -9,7 +9,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.core.spaces import Spaces
 from rlstudio.data.checks.guard import RowGuard
 from rlstudio.data.collect.stream import StreamSource
-from rlstudio.data.env_facts import EnvDescription
+from rlstudio.data.runtime import CollectingRuntime
 from rlstudio.ops.group import ALONE
 from rlstudio.scale.workers.ahead.collector import AheadCollector
 from rlstudio.scale.workers.ahead.crew import AheadCrew
@@ -23,7 +23,7 @@ UNDER_WAY = "rollout.mode is async: what workers had under way is collected anew
 """Why an asynchronous run is resumed with the same statistics and not with the same bits."""
 
 
-class WorkersRuntime(EnvDescription):
+class WorkersRuntime(CollectingRuntime):
     """`new_guard` makes the guard of each source. In a `group` every rank has workers of its own."""
 
     def __init__(
@@ -42,24 +42,19 @@ class WorkersRuntime(EnvDescription):
     ) -> None:
         """`reason`: why the workers are where they are. `ahead`: of asynchronous workers, which are an AheadCrew.
         `rounds`: what an earlier run learned from in which round; this one learns from the same."""
-        super().__init__(spaces, job.env_config, device)
+        super().__init__(
+            spaces, job.env_config, device, replay_capacity=replay_capacity, group=group, quarantine=quarantine
+        )
         self.crew = crew
         self.job = job
         self.reason = reason
         self.new_guard = new_guard
-        self.replay_capacity = replay_capacity
-        self.group = group
         self.ahead = ahead
         self.rounds = rounds
-        self.quarantine = quarantine
 
     @property
     def num_envs(self) -> int:
         return self.crew.slices[-1].stop
-
-    @property
-    def run_envs(self) -> int:
-        return self.num_envs * self.group.size
 
     @property
     def exact(self) -> str | None:
@@ -69,11 +64,7 @@ class WorkersRuntime(EnvDescription):
         return StreamSource(self._collector(agent, rng, each=True), steps, self.device)
 
     def replay(self, agent: Agent, rng: Rng, plan: ReplayPlan, explore: Explore | None = None) -> DataSource:
-        from rlstudio.data.replay.source import new_replay  # a run that learns from fresh rollouts needs none
-
-        collector, sampling = self._collector(agent, rng, each=False), self.group.own(rng.fork("sample"))
-        held = self.replay_capacity, self.num_envs
-        return new_replay(collector, self.spaces, *held, sampling, plan, self.device, quarantine=self.quarantine)
+        return self._sampled(self._collector(agent, rng, each=False), rng, plan)
 
     def _collector(self, agent: Agent, rng: Rng, *, each: bool) -> WorkersCollector:
         """Exploration is built by each worker for itself, from the same settings."""
@@ -88,11 +79,7 @@ class WorkersRuntime(EnvDescription):
     def topology(self) -> State:
         """The backend is not part of it: all give the same bits."""
         workers = len(self.crew.slices)
-        topology: State = {
-            "num_envs": self.num_envs,
-            "vectorization": self.job.vectorization,
-            "rollout.workers": workers,
-        }
+        topology = {**super().topology(), "vectorization": self.job.vectorization, "rollout.workers": workers}
         return {**topology, "rollout.mode": "async"} if self.ahead.fragments else topology
 
     def whereabouts(self) -> State:

@@ -103,8 +103,8 @@ def led(trainer: Trainer, cfg: ExperimentConfig, runtime: Runtime, attempt: int)
     if runtime.group.size == 1 or runtime.group.rank:
         return trainer
     from rlstudio.scale.ranks.lead import LeadTrainer
-    from rlstudio.scale.ranks.runtime import RankRuntime, RankWorkersRuntime
+    from rlstudio.scale.ranks.runtime import LearnsInRanks
 
-    assert isinstance(runtime, RankRuntime | RankWorkersRuntime)
+    assert isinstance(runtime, LearnsInRanks)
     assert runtime.others is not None
     return LeadTrainer(trainer, runtime.others, {"config": cfg.model_dump(mode="json"), "attempt": attempt})

@@ -85,7 +85,8 @@ def workers_runtime(
         return WorkersRuntime(crew, job, spaces, **settings)
     from rlstudio.scale.ranks.runtime import RankWorkersRuntime  # a run that learns alone needs none of it
 
-    return RankWorkersRuntime(crew, job, spaces, group, cfg.runtime.backend, others, **settings)
+    backend_of_ranks = cfg.runtime.backend
+    return RankWorkersRuntime(crew, job, spaces, group=group, backend=backend_of_ranks, others=others, **settings)
 
 
 def _lookahead(cfg: ExperimentConfig) -> Lookahead:
