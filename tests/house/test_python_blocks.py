@@ -14,6 +14,7 @@ import pytest
 
 from rlstudio import orchestrator
 from rlstudio.cli.app import main
+from rlstudio.experiment.config.experiment import experiment_from
 from support.axelrod_toys import stand_in
 from support.experiments import tiny_data
 from support.pages import BLOCK, DOCS, EXAMPLES, ROOT
@@ -34,7 +35,7 @@ ELSEWHERE = {
 SHORT = {
     '"env.max_episode_steps=200"': ", ".join(map(repr, ["env.max_episode_steps=20", *small("ppo")])),
     '"configs/ipd/ppo.yaml", ': "".join(f"{word!r}, " for word in ["configs/ipd/ppo.yaml", *small("ppo")]),
-    "train.epochs=60": "train.epochs=3",
+    "train.epochs=120": "train.epochs=3",
     "run.rewind(20_000)": "run.rewind(64)",
     '"runs/RUN"': "newest",
 }
@@ -106,3 +107,10 @@ def run_block(body: str, page: str, number: int, names: dict[str, Any]) -> None:
 def test_the_other_pages_are_run_elsewhere() -> None:
     assert set(ELSEWHERE) <= set(NAMES)
     assert [place for place in ELSEWHERE.values() if not (ROOT / place).is_file()] == []
+
+
+def test_a_run_of_the_page_on_own_environments_goes_on_for_longer() -> None:
+    """At its full length, which no block above has."""
+    page = (DOCS / "howto/own-env.md").read_text()
+    (wanted,) = re.findall(r'orchestrator\.resume\(run\.id, "train\.epochs=(\d+)"', page)
+    assert int(wanted) > experiment_from({"env": {"id": "CartPole-v1"}, "policy": {"algo": "ppo"}}).train.epochs
