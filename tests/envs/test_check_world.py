@@ -49,6 +49,11 @@ def test_a_class_from_python():
     [
         ("support.worlds:Slidr", UnknownName, "did you mean Slider"),
         ("support.worlds:CHOICES", ConfigError, "is no class of gymnasium.Env, and no World"),
+        (
+            "support.worlds:one_hot",
+            ConfigError,
+            "a function that makes one of PettingZoo parallel_env, env, raw",
+        ),
         ("nowhere_at_all:Boat", UserError, "--import nowhere_at_all"),
     ],
 )

@@ -18,6 +18,7 @@ from gymnasium.vector import VectorEnv
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.errors import ConfigError, UnknownName, UserError, suggest
 from rlstudio.envs.own_modules import imported
+from rlstudio.envs.pettingzoo_ids import FUNCTIONS
 from rlstudio.envs.python_envs import factory_of, is_of_python, makes_vectors
 
 KINDS = gymnasium.Env, VectorEnv
@@ -45,9 +46,11 @@ def class_spec(id: str) -> EnvSpec:
         )
         raise UnknownName(f"env.id: {module_name} has no class {name!r}{suggest(name, offered) or known}")
     if not (isinstance(value, type) and issubclass(value, KINDS)):
+        is_function = callable(value) and not isinstance(value, type)
+        names = f", or name a function that makes one of PettingZoo {', '.join(FUNCTIONS)}" if is_function else ""
         raise ConfigError(
             f"env.id: {id} is no class of gymnasium.Env, and no World (initial, dynamics, observe); let it inherit from"
-            " gymnasium.Env"
+            f" gymnasium.Env{names}"
         )
     return EnvSpec(id, vector_entry_point=id) if issubclass(value, VectorEnv) else EnvSpec(id, entry_point=id)
 
