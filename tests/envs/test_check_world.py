@@ -5,7 +5,7 @@ import pytest
 
 from rlstudio.core.catalog import WORLDS
 from rlstudio.core.contracts import Transition
-from rlstudio.core.errors import ConfigError, EnvFault, RLStudioError, UnknownName, UserError
+from rlstudio.core.errors import ConfigError, EnvFault, Incompatible, RLStudioError, UnknownName, UserError
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.envs.check import check_env
 from rlstudio.envs.check_world import violations
@@ -261,6 +261,11 @@ def test_a_world_that_breaks_its_word_is_refused_before_a_run_begins(world, reas
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
     assert "env.id" not in "".join(finding.text for finding in check_env(EnvConfig(id=id)).findings) or world is Unmade
+
+
+def test_a_world_from_python_is_not_sent_to_a_command():
+    with pytest.raises(Incompatible, match=r"instead of \(3,\) for states of shape \(3, 'S'\)$"):
+        make_vec_env(EnvConfig(id=given_env(Stretched)), 2)
 
 
 class LateFailing(MyWorld):

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from rlstudio.core.contracts import Transition, World
 from rlstudio.core.errors import EnvFault, Incompatible, raised
 from rlstudio.core.spaces import Box, Dict, Leaf, MultiDiscrete, Spaces
+from rlstudio.envs.python_envs import is_of_python
 from rlstudio.envs.seats.declared import wrong_agents
 from rlstudio.envs.worlds.kernel import NUMPY
 
@@ -49,7 +50,8 @@ def refuse_unfit(world: AnyWorld, id: str) -> None:
         attributes(world)
         shapes(world, (world.agents + 2,))  # so many that no array for agents is taken for one of environments
     except Violation as violation:
-        raise Incompatible(f"env.id: {id}: {violation}; `rlctl check {id}` looks for more") from violation
+        more = "" if is_of_python(id) else f"; `rlctl check {id}` looks for more"
+        raise Incompatible(f"env.id: {id}: {violation}{more}") from violation
     except Exception as error:
         raise EnvFault(f"env.id: {id}: a function of it raised {raised(error)}") from error
 
