@@ -28,7 +28,7 @@ def test_defaults():
         ({"wrappers": ["FlatenObservation"]}, "did you mean FlattenObservation"),
         ({"wrappers": ["HumanRendering"]}, "unknown wrapper"),
         ({"wrappers": ["TimeLimit"]}, "env.max_episode_steps"),
-        ({"wrappers": ["NormalizeObservation"]}, "network.normalize_observations"),
+        ({"wrappers": ["NormalizeObservation"]}, "set policy.network.normalize_observations"),
         ({"wrappers": [{"ClipReward": {}, "RepeatAction": {}}]}, "2 names"),
         (
             {"wrappers": [{"FrameStackObservation": {"stack_size": 10**9}}]},

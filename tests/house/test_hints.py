@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlstudio.core.host.installation import COVERED_BY, remedy, requirements
+from rlstudio.models.config import NetworkConfig
 from support import typed_commands
 from support.pages import ROOT
 from support.pip_offline import EXTRAS, PROJECT, pip_would_install, stub_index
@@ -118,6 +119,26 @@ def test_every_option_in_a_message_exists() -> None:
                     if name not in options() | OF_OTHERS
                 ]
     assert unknown == []
+
+
+@pytest.mark.parametrize("folder", ["src/rlstudio", "docs/howto", "docs/algorithms", "docs/reference"])
+def test_a_setting_of_the_network_is_named_by_its_whole_path(folder: str) -> None:
+    """`network.memory` is refused where it is typed: the section is `policy.network`."""
+    setting = re.compile(rf"(?<![\w.])network\.({'|'.join(NetworkConfig.model_fields)})\b")
+    named = [
+        f"{file.relative_to(ROOT)}: {match[0]}"
+        for file in sorted((ROOT / folder).rglob("*"))
+        if file.suffix in (".py", ".md", ".yaml")
+        for match in setting.finditer(_texts_of(file))
+    ]
+    assert named == []
+
+
+def _texts_of(file: Path) -> str:
+    """Of Python its strings, since `network.memory` is an attribute there too."""
+    if file.suffix != ".py":
+        return file.read_text()
+    return "\n".join(typed_commands.text_of(node) for node in typed_commands.strings(typed_commands.parsed(file), []))
 
 
 # -- pip --------------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_refused_in_one_line():
             {"sequence_length": 8},
             r"train\.sequence_length: must divide the 20 steps of a rollout; leave it out",
         ),
-        ("none", {"sequence_length": 8}, r"train\.sequence_length: there is no network\.memory; leave it out"),
+        ("none", {"sequence_length": 8}, r"train\.sequence_length: policy\.network\.memory is none; leave it out"),
     ]
     for memory, fields, text in cases:
         cfg = experiment("ppo", memory, **fields)

@@ -58,7 +58,7 @@ LARGEST_IN_WRAPPER = 10_000
 
 ELSEWHERE = {
     "TimeLimit": "set env.max_episode_steps instead",
-    "NormalizeObservation": "set network.normalize_observations instead; statistics belong to the Model",
+    "NormalizeObservation": "set policy.network.normalize_observations instead; statistics belong to the Model",
     "RecordVideo": "use `rlctl play RUN --video FILE` instead",
     "RecordEpisodeStatistics": "leave it out: episode returns and lengths are always recorded",
 }

@@ -62,5 +62,5 @@ class Batcher:
 def check_sequences(length: int | None, steps: int, remembers: bool) -> None:
     """Refuse a `train.sequence_length` that cuts no rollout of so many steps."""
     if length is not None and (not remembers or steps % length):
-        why = f"must divide the {steps} steps of a rollout" if remembers else "there is no network.memory"
+        why = f"must divide the {steps} steps of a rollout" if remembers else "policy.network.memory is none"
         raise ConfigError(f"train.sequence_length: {why}; leave it out")
