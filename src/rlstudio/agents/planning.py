@@ -21,7 +21,7 @@ from rlstudio.core.spaces import Box, Spaces, describe
 
 
 class PlanningAgent(Agent):
-    """Acts by the first action of a plan, made anew at every step."""
+    """Takes the first action of a plan, which is made anew at every step."""
 
     acting = "planner"
     remembers = True
@@ -64,7 +64,7 @@ class PlanningAgent(Agent):
         return Acted(self._actions(planned.actions.cpu()), {}, {**after, AGE: ages + 1})
 
     def plan_metrics(self, observations: Tensor, generator: np.random.Generator) -> Metrics:
-        """How plans from these observations [E, O] go: the means of their metrics."""
+        """The mean metrics of plans from these observations [E, O]."""
         noise = self.planner.noise(generator, len(observations))
         planned = self.planner.plan(observations, self.score, None, noise.to(observations.device))
         return {name: row.mean() for name, row in planned.metrics.items()}

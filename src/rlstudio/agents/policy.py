@@ -19,7 +19,7 @@ from rlstudio.core.spaces import Box, MultiDiscrete, Spaces
 
 
 class PolicyAgent(ValuingAgent):
-    """Acts by a policy: greedily by its mode, or by a sample drawn from the noise it is given."""
+    """Acts with a policy: greedily by its mode, or with noise by a sample."""
 
     rule = "policy"
 

@@ -33,7 +33,8 @@ class ActionMask:
 
     @classmethod
     def of(cls, spaces: Spaces) -> ActionMask | None:
-        """The rule of an environment, or None where it shows no mask. A mask that fits no actions is refused."""
+        """The mask of an environment, or None if its observations have none. A mask that does not fit the actions is
+        refused."""
         entry = dict(spaces.observation.items()).get(ACTION_MASK) if isinstance(spaces.observation, Dict) else None
         if entry is None:
             return None
@@ -57,7 +58,7 @@ class ActionMask:
     def allowed(self, observations: Observations) -> Tensor: ...
 
     def allowed(self, observations: Array | Observations) -> np.ndarray | Tensor:
-        """True where a choice may be taken, [..., choices]; every part has at least one."""
+        """True for each choice that is allowed, [..., choices]; every part has at least one."""
         entries = cast("dict[str, Tensor]", observations)  # arrays have the same operations
         allowed = entries[ACTION_MASK] != 0
         for part in self.parts:
@@ -82,7 +83,7 @@ def choices(space: Space) -> tuple[int, ...] | None:
 
 
 def features(space: Space) -> Space:
-    """What a network sees of an observation: all of it but the mask."""
+    """The part of an observation that a network reads: all of it except the mask."""
     if isinstance(space, Dict) and any(name == ACTION_MASK for name, _ in space.items()):
         return Dict(tuple((name, entry) for name, entry in space.items() if name != ACTION_MASK))
     return space

@@ -84,17 +84,17 @@ class Batch:
 
     @property
     def weights(self) -> Tensor | None:
-        """How much each row counts; None where all count the same."""
+        """How much each row counts; None if all count the same."""
         return self._columns.get("weights")  # type: ignore[return-value]
 
     def get(self, name: str, default: Tensor) -> Tensor:
-        """A column that need not be there."""
+        """A column that may be missing."""
         column = self._columns.get(name, default)
         assert isinstance(column, Tensor)
         return column
 
     def array(self, name: str) -> np.ndarray | dict[str, np.ndarray]:
-        """A column as NumPy sees it: the same memory, asked for once. The block that every rollout is written into is
+        """A column as a NumPy array over the same memory, made once. The block that every rollout is written into is
         one Batch, and a short rollout costs less than asking anew."""
         array = self._arrays.get(name)
         if array is None:

@@ -88,7 +88,7 @@ Stored = Mapping[str, Mapping[str, object] | None]
 
 
 def refuse(path: KeyPath, reason: str) -> NoReturn:
-    """For validators that compare fields: refuse the one at `path`, so that the message carries its place."""
+    """For validators that compare fields: refuse the field at `path`, so that the message names its place."""
     error = PydanticCustomError("refused", "{reason}", {"reason": reason})
     raise ValidationError.from_exception_data("Config", [InitErrorDetails(type=error, loc=path, input=None)])
 

@@ -33,7 +33,7 @@ class UnknownName(UserError):
 
 
 class Incompatible(UserError):
-    """Two parts that do not fit each other: both are named."""
+    """Two parts do not fit each other; the message names both."""
 
 
 class OtherEnvironments(Incompatible):

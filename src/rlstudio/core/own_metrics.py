@@ -81,6 +81,6 @@ OWN_METRICS = OwnMetrics()
 
 
 def log(name: str, value: float) -> None:
-    """Count a number for the mean of this epoch, as the metric `own/NAME` of the run that trains in this process.
-    Outside of a run it goes nowhere."""
+    """Add a number to this epoch's mean of the metric `own/NAME`, in the run that trains in this process. Outside a run
+    it does nothing."""
     OWN_METRICS.log(name, value)

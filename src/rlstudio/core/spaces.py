@@ -95,7 +95,7 @@ Space = Box | Discrete | MultiDiscrete | Dict
 
 @dataclass(frozen=True)
 class Spaces:
-    """What one environment (not the vector of them) shows and takes.
+    """Observations and actions of one environment, not of the vector of them.
 
     `infos` are the keys of its `info` that are kept as columns. They do not count when spaces are compared or written:
     an agent fits an environment whichever of its infos are kept."""

@@ -25,13 +25,13 @@ Entries = dict[str, Tensor]
 
 
 def plain_network(encoder: Encoder, net: MLP, memory: Memory | None = None) -> PlainNetwork:
-    """Of the networks that our own Models are made of."""
+    """The plain network of the parts that our own Models are made of."""
     remembers = None if memory is None else memory.described()
     return PlainNetwork(_Encodes(encoder), net.linears(), net.activation, remembers)
 
 
 def plain_layers(layers: Layers) -> PlainNetwork:
-    """Of a Model that describes its layers."""
+    """The plain network of a Model that describes its layers."""
     encoder = _Numbers(layers.entry or "", layers.size, layers.moments)
     return PlainNetwork(encoder, layers.linears, layers.activation, layers.memory)
 

@@ -25,7 +25,7 @@ ICEM_DECAY = 1.25
 
 
 def build_planner(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None = None) -> Planner:
-    """`policy` is what guided planning follows, and what a tree search takes to be likely."""
+    """Build a planner. Guided planning follows `policy`, and a tree search uses it as its prior."""
     planner: Planner = cfg.build(actions, policy)
     return planner
 
@@ -33,7 +33,7 @@ def build_planner(cfg: PlannerConfig, actions: Space, policy: PlanPolicy | None 
 def build_score(
     cfg: ScoreConfig, dynamics: Dynamics, env_id: str, *, gamma: float, own: PlanValue | None = None
 ) -> Score:
-    """What sequences are worth in a model of this environment; `own` is the agent's own value."""
+    """Build the score of sequences in a model of this environment; `own` is the agent's own value."""
     reward = dense_reward(env_id) if cfg.reward == "dense" else None
     terms = Terms(dynamics, gamma, _value(cfg, env_id, own, dynamics), reward, cfg.pessimism)
     score: Score = cfg.score.build(terms)

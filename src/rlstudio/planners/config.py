@@ -23,7 +23,7 @@ class ScorePartConfig(PartConfig):
 
 
 class ScoreConfig(Config):
-    """What makes one sequence better than another."""
+    """How sequences are compared."""
 
     hashed_if_set: ClassVar[tuple[str, ...]] = ("score",)
 
@@ -44,7 +44,7 @@ class ScoreConfig(Config):
 
 
 class PlannerConfig(ScoreConfig, PartConfig):
-    """Settings of another kind are allowed and change nothing, so that `kind` is swapped by one line."""
+    """Settings of other kinds are allowed and change nothing, so that one line changes the `kind`."""
 
     parts: ClassVar[Catalog] = PLANNERS
 

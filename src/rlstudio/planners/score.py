@@ -23,7 +23,7 @@ Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Terms(NamedTuple):
-    """What a score is put together from."""
+    """The parts of a score."""
 
     dynamics: Dynamics
     gamma: float = 1.0
@@ -97,8 +97,8 @@ class ReturnScore:
         return outcome._replace(rewards=self.reward(observed, actions, after))
 
     def worth(self, states: Tensor) -> Tensor | None:
-        """What is still to come [P, E, K]; None without a value. A value that promises more than the rewards allow
-        would make a planner shun the end of an episode."""
+        """The value of what comes after [P, E, K]; None without a value function. A value that promises more than the
+        rewards allow would make a planner shun the end of an episode."""
         if self.value is None:
             return None
         worth = self.value(self.dynamics.observe(states))

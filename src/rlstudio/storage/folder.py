@@ -117,12 +117,12 @@ class Folder:
         return "file" if stat.S_ISREG(status.st_mode) else "folder" if stat.S_ISDIR(status.st_mode) else "other"
 
     def size(self, name: str) -> int | None:
-        """Bytes of a regular file, or None where there is none."""
+        """Bytes of a regular file, or None if there is none."""
         status = self._stat(name)
         return status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
 
     def names(self, name: str = "") -> list[str]:
-        """What a directory holds, sorted; nothing where it does not exist."""
+        """The names in a directory, sorted; empty if it does not exist."""
         if name and self.kind(name) is None:
             return []
         descriptor = self._open(name, _DIRECTORY)
@@ -140,7 +140,7 @@ class Folder:
         return os.fdopen(descriptor, "rb")
 
     def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
-        """The whole of a small file, or None where there is none."""
+        """The content of a small file, or None if there is none."""
         try:
             file = self.open(name)
         except StorageError as error:

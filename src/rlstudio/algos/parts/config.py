@@ -17,7 +17,7 @@ SectionDefaults = Mapping[str, Mapping[str, object]]
 
 
 class RunLength(Config):
-    """What every algorithm has."""
+    """Settings that every algorithm has."""
 
     hashed_if_set: ClassVar[tuple[str, ...]] = ("total_steps",)
     section_defaults: ClassVar[SectionDefaults] = {}
@@ -55,7 +55,7 @@ class RunLength(Config):
 
 
 class Learning(Config):
-    """What whatever follows gradients has."""
+    """Settings of learning by gradients."""
 
     lr: PositiveFloat = Field(3e-4, le=10.0)
     """Learning rate at the start."""
@@ -68,14 +68,14 @@ class Learning(Config):
 
 
 class TrainConfig(Learning, RunLength):
-    """What learning from minibatches has."""
+    """Settings of learning from minibatches."""
 
     batch_size: PositiveInt = Field(256, le=10**7)
     """Rows of one minibatch."""
 
 
 class OffPolicyConfig(TrainConfig):
-    """What learning from replay has."""
+    """Settings of learning from replay."""
 
     learning_starts: PositiveInt = 1000
     """Environment steps before the first update."""

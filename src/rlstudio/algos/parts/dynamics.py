@@ -36,7 +36,7 @@ RESAMPLED_ROWS = 2**14
 
 
 class DynamicsConfig(PartConfig):
-    """Which model of the world, and how it is learned."""
+    """Which model of the environment is used, and how it is learned."""
 
     parts: ClassVar[Catalog] = DYNAMICS
 
@@ -70,8 +70,8 @@ class DynamicsConfig(PartConfig):
 
 
 def build_dynamics(cfg: DynamicsConfig, env: EnvFacts, rng: Rng) -> Dynamics:
-    """What does not fit the world is refused by name. An algorithm learns what is a `LearnedDynamics`, and takes
-    whatever else there is as it is."""
+    """Build the model of the environment; one that does not fit is refused by name. An algorithm trains a
+    `LearnedDynamics` and uses any other as it is."""
     dynamics: Dynamics = cfg.build(env, rng)
     return dynamics
 

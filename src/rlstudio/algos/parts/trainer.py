@@ -27,7 +27,7 @@ class Trainer(RunFacts):
 
     @property
     def optimizers(self) -> tuple[Optimizer, ...]:
-        """All there are; none where nothing is learned. The first is `optimizer`."""
+        """All optimizers; none if nothing is learned. The first is `optimizer`."""
         return (self.optimizer,)
 
     def train_step(self) -> Metrics:

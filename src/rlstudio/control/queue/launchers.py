@@ -40,7 +40,7 @@ class Launcher(Protocol):
 
     def launch(self, run: RunRow, devices: Sequence[int]) -> Process:
         """Start `python -m rlstudio.control.queue.runner RUN TOKEN RUNS_DIR` where the run may use these GPUs and no
-        others. Whatever is raised gives the run back to the queue."""
+        others. If it raises, the run goes back to the queue."""
         ...
 
 

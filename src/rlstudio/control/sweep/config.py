@@ -78,7 +78,7 @@ class Dimension(Config):
 
 
 class SamplerConfig(PartConfig):
-    """Who chooses the settings of the next trial."""
+    """How the settings of the next trial are chosen."""
 
     parts: ClassVar[Catalog] = SAMPLERS
 

@@ -63,7 +63,7 @@ class EpsilonGreedy:
         self._mask = ActionMask((space.n,))
 
     def noise(self, generator: np.random.Generator, steps: int, num_envs: int) -> np.ndarray:
-        """[steps, num_envs, 2]: a number that decides, and the random choice."""
+        """[steps, num_envs, 2]: a number that decides whether the action is random, and the random choice."""
         decide = generator.random((steps, num_envs))
         choice = generator.integers(0, self.n, (steps, num_envs))
         return np.stack([decide, choice], -1)

@@ -204,13 +204,13 @@ class SinkConfig(PartConfig):
 
     @classmethod
     def of_kind(cls, kind: str) -> SinkConfig:
-        """With its default settings."""
+        """The settings of a kind of sink, with their defaults."""
         cfg = cls.config_of(kind)(kind=kind)
         assert isinstance(cfg, SinkConfig)
         return cfg
 
     def destination(self) -> str:
-        """What tells two places apart that a run can be sent to: by default every setting."""
+        """Names the place that a run is sent to: by default all settings together."""
         return json.dumps(self.model_dump(mode="json", exclude={"kind"}), sort_keys=True)
 
 

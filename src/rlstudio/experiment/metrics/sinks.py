@@ -40,11 +40,11 @@ class Sink(Protocol):
     def flush(self) -> None: ...
 
     def offset(self) -> int:
-        """Where it stands, with everything before it safe."""
+        """How much it has written; everything before that is safe on disk."""
         ...
 
     def cut_back(self, offset: int) -> int:
-        """Forget what came after; returns how much before it is missing."""
+        """Remove what came after this offset; returns how much before it is missing."""
         ...
 
     def close(self) -> None: ...

@@ -45,8 +45,8 @@ class LoadedAgent(NamedTuple):
 
 
 def load_agent(run: str | Path, checkpoint: str = "last") -> Agent:
-    """The agent of the run folder at a path; `checkpoint` is `last`, `best` or a number of environment steps. A module
-    that its environment needs is to be imported before: only the store knows what a run was launched with."""
+    """The agent of the run folder at a path; `checkpoint` is `last`, `best` or a number of environment steps. Import
+    the modules that its environment needs first: only the store knows what a run was launched with."""
     folder = RunFolder(Path(run))
     if not RUN_ID.fullmatch(folder.id) or not folder.exists:
         newest = 'orchestrator.get("last").agent()'

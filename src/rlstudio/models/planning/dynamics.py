@@ -95,19 +95,19 @@ class LearnedDynamics(nn.Module):
     # -- learning ---------------------------------------------------------------------------------------------------
 
     def forward(self, observations: Tensor, actions: Tensor) -> Prediction:
-        """What all members expect of the same rows, [N, O] with the environment's own actions."""
+        """The predictions of all members for the same rows, [N, O] with the environment's own actions."""
         if not isinstance(self.actions, Discrete):
             actions = self.actions.unit(actions)
         return self._prediction(self.net(self._features(observations.float(), actions)))
 
     def changes(self, observations: Tensor, next_observations: Tensor, rewards: Tensor) -> Tensor:
-        """What a prediction is compared with, [N, O + 1]."""
+        """The targets of the predictions, [N, O + 1]."""
         raw = torch.cat((next_observations.float() - observations.float(), rewards.unsqueeze(-1)), -1)
         return (raw - self.targets.mean) * self.targets.inverse_std
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        """Known only with a `judge`: learned rewards have no bounds, a later one may be larger."""
+        """Known only with a `judge`: learned rewards have no bounds, because a later one may be larger."""
         return None if self.judge is None else self.judge.reward_range
 
     @property

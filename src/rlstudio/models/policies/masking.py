@@ -11,7 +11,7 @@ from rlstudio.core.spaces import Spaces
 
 
 class Masking:
-    """Replaces what belongs to forbidden choices; without a mask in the observations it does nothing.
+    """Replaces the numbers of forbidden choices; without a mask in the observations it does nothing.
 
     No gradient reaches a replaced number, and since its probability is exactly zero, log-probabilities and entropy are
     those of the distribution over the allowed choices alone.
