@@ -119,7 +119,7 @@ def test_accepted_values(line, field, value):
         ("span: [0, x]", "train.span[1]: expected a number, got 'x'"),
         (
             "either: automatic",
-            "train.either: expected a number or expected 'auto', got 'automatic'; did you mean auto?",
+            "train.either: expected a number or 'auto', got 'automatic'; did you mean auto?",
         ),
         ("network: 3", "train.network: expected a section (`key: value` lines), got 3"),
         ("network: {activation: rellu}", "expected 'tanh' or 'relu', got 'rellu'; did you mean relu?"),

@@ -55,6 +55,8 @@ class PartConfig(Config):
     def chosen(cls, data: Mapping[str, object]) -> type[Config]:
         """Of an unknown kind the settings cannot be judged: it is refused alone."""
         kind = data.get("kind")
+        if "kind" not in data and cls.model_fields["kind"].is_required():
+            refuse(("kind",), f"required, but missing; add one of {', '.join(cls.parts.names())}")
         if not isinstance(kind, str):
             return cls
         try:

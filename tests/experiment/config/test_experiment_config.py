@@ -103,7 +103,12 @@ def test_sinks_are_one_line():
             "tracking.sinks=[{kind: mlflow, uri: '127.0.0.1:5000'}]",
             "tracking.sinks[0].uri: expected the address of a server or database, such as http://127.0.0.1:5000",
         ),
-        ("tracking.sinks=[{kind: mlflow, experiment: ''}]", "tracking.sinks[0].experiment: must have at least 1"),
+        ("tracking.sinks=[{kind: mlflow, experiment: ''}]", "tracking.sinks[0].experiment: must have at least 1 char"),
+        (
+            "tracking.sinks=[{mode: online}]",
+            "tracking.sinks[0].kind: required, but missing; add one of csv, mlflow, tensorboard, wandb",
+        ),
+        ("tracking.sinks=[5]", "tracking.sinks[0]: expected text or a section (`key: value` lines), got 5"),
         ("tracking.sinks=[{kind: wandb, project: a/b}]", "tracking.sinks[0].project: W&B takes no / in a name"),
         ("tracking.sinks=[{kind: wandb, project: ''}]", "tracking.sinks[0].project: must have at least 1"),
         ("runtime.device=gpu", "runtime.device: expected auto, cpu, cuda or cuda:N, got 'gpu'"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast, get_args, get_origin
 
 from pydantic import ValidationError
@@ -15,6 +16,8 @@ from rlstudio.core.parsing.yaml_file import KeyPath
 UNKNOWN = "extra_forbidden"
 CONSEQUENCES = ("default_factory_not_called", "not_judged")
 """Findings that only say that another one came first."""
+
+EXPECTED = "expected "
 
 BOUNDS = {
     "greater_than": "must be greater than {gt}",
@@ -80,8 +83,16 @@ def problems(error: ValidationError, cls: Section, data: Mapping[str, object]) -
         wanted.setdefault(path, []).append(reason)
         got[path] = max(got.get(path, ""), tail, key=len)
     return [
-        Problem(path, _printable(" or ".join(dict.fromkeys(reasons)) + got[path])) for path, reasons in wanted.items()
+        Problem(path, _printable(_either(list(dict.fromkeys(reasons))) + got[path])) for path, reasons in wanted.items()
     ]
+
+
+def _either(reasons: Sequence[str]) -> str:
+    """`expected text or a section`."""
+    first, *others = reasons
+    return " or ".join(
+        [first, *(reason.removeprefix(EXPECTED if first.startswith(EXPECTED) else "") for reason in others)]
+    )
 
 
 def _printable(text: str) -> str:
@@ -168,7 +179,7 @@ def _reason(finding: ErrorDetails) -> tuple[str, str]:
         return f"expected {limits['expected']}", got + _nearest(value, limits["expected"])
     if kind in BOUNDS:
         whole = {name: int(v) if isinstance(v, float) and v.is_integer() else v for name, v in limits.items()}
-        return BOUNDS[kind].format(**whole), got
+        return re.sub(r"\b1 (item|character)s", r"1 \1", BOUNDS[kind].format(**whole)), got
     wanted = limits["wanted"] if kind == "kind" else WANTED.get(kind.split("_")[0])
     return (f"expected {wanted}" if wanted else finding["msg"].lower()), got
 
