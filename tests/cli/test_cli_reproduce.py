@@ -10,6 +10,7 @@ import pytest
 from rlstudio.cli.commands.again.reproduce import lines
 from rlstudio.experiment.analysis.compare_runs import compare_metrics
 from rlstudio.experiment.analysis.repeat.comparison import Verdict
+from rlstudio.experiment.lineage.changes import OriginChange
 from support.cli_scenario import Rlctl
 from support.known_once import commit_asked_anew
 
@@ -60,3 +61,14 @@ def test_a_run_that_measured_nothing_is_not_called_the_same(tmp_path: Path) -> N
     verdict = Verdict("a", "b", 0, True, nothing, (), first=None, changes=(), reasons=())
     ((line, _),) = lines(verdict)
     assert line == "identical, as far as can be said: the run had measured nothing when it ended"
+
+
+def test_of_many_changes_the_first_are_listed(tmp_path: Path) -> None:
+    """Between two commits lie hundreds of files."""
+    changes = [OriginChange("code", f"src/rlstudio/algos/a{number}.py", "1", "2") for number in range(40)]
+    changes.append(OriginChange("library", "torch", "2.12", "2.13"))
+    nothing = compare_metrics(tmp_path, tmp_path)
+    verdict = Verdict("a", "b", 0, True, nothing, (), first=None, changes=tuple(changes), reasons=())
+    listed = [line for line, _ in lines(verdict)][2:]
+    assert listed[0] == "  code      src/rlstudio/algos/a0.py: 1 -> 2"
+    assert listed[12:] == ["  code      and 28 more; --json names all", "  library   torch: 2.12 -> 2.13"]

@@ -18,6 +18,7 @@ import rlstudio
 from rlstudio.experiment.folder.new_run import NewRun
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.experiment.lineage import lineage as module
+from rlstudio.experiment.lineage.changes import OWN_PACKAGE, code_changes
 from rlstudio.experiment.lineage.git import changed_since, commit_of
 from rlstudio.experiment.lineage.lineage import EVENT, installed_versions, lineage, lock_hash, recorded_lineage
 from rlstudio.experiment.lineage.secrets import MASK, masked, masked_text
@@ -384,6 +385,22 @@ def test_files_that_are_other_than_they_were(repository: Path) -> None:
     assert changed_since(repository, dirty) == []  # the same content, committed since
     git(repository, "rm", "--quiet", "train.py")
     assert changed_since(repository, dirty) == ["train.py"]
+
+
+def test_files_that_training_is_computed_in_come_first(repository: Path) -> None:
+    files = [repository / OWN_PACKAGE / name for name in ("cli/app.py", "ops/gae.py", "server/app.py")]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text("1\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "first")
+    then = commit_of(repository)
+    for file in files:
+        file.write_text("2\n")
+    changes = code_changes({"code": {"rlstudio": then}}, {"code": {"rlstudio": commit_of(repository)}})
+    assert [change.name for change in changes] == [
+        OWN_PACKAGE + name for name in ("ops/gae.py", "cli/app.py", "server/app.py")
+    ]
 
 
 def test_what_is_not_recorded_is_not_guessed(repository: Path) -> None:

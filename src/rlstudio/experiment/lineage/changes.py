@@ -12,6 +12,9 @@ from rlstudio.experiment.lineage.lineage import Lineage
 
 ABSENT = None
 OWN_PACKAGE = "src/rlstudio/"
+BESIDE_TRAINING = ("cli", "client", "control", "delivery", "orchestrator", "server", "testing", "zoo")
+"""Folders of the package that no training step is computed in."""
+
 OWN_DISTRIBUTIONS = ("rlctl", "rlstudio")
 
 
@@ -52,7 +55,7 @@ def _files(name: str, then: Lineage, now: Lineage, keep: Callable[[str], bool]) 
         if commits[0] != commits[1] or before["dirty"] or after["dirty"]:
             yield OriginChange("code", f"the commit of {label}", _described(before), _described(after))
         return
-    for file in filter(keep, files):
+    for file in sorted(filter(keep, files), key=_is_beside_training):
         yield OriginChange("code", file, commits[0], commits[1] + ("" if after["dirty"] is False else ", edited"))
 
 
@@ -69,6 +72,11 @@ def _described(commit: Commit) -> str:
 
 def _is_of_the_package(file: str) -> bool:
     return file.startswith(OWN_PACKAGE)
+
+
+def _is_beside_training(file: str) -> bool:
+    """Such a file is the least likely reason for another result."""
+    return file.removeprefix(OWN_PACKAGE).partition("/")[0] in BESIDE_TRAINING
 
 
 def _is_source(file: str) -> bool:

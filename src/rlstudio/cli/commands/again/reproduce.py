@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,9 +17,12 @@ from rlstudio.experiment.folder.runs_dir import DEFAULT_RUNS_DIR
 
 if TYPE_CHECKING:
     from rlstudio.experiment.analysis.repeat.comparison import Verdict
+    from rlstudio.experiment.lineage.changes import OriginChange
 
 CODES = {"identical": 0, "different": NOT_THE_SAME, "cannot be identical": CANNOT_BE}
 WIDEST = 60
+MOST_CHANGES = 12
+"""Of one kind: between two commits lie hundreds of files."""
 
 
 def reproduce(
@@ -87,10 +91,17 @@ def lines(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield f"not promised: {reason}", ""
     if verdict.changes:
         yield "changed since", ""
-        for change in verdict.changes:
-            yield f"  {change.what:<9} {change.name}: {_value(change.then)} -> {_value(change.now)}", ""
+        for what, group in groupby(verdict.changes, lambda change: change.what):
+            yield from _changed(what, list(group))
     elif first is not None and not verdict.reasons:
         yield "nothing that is recorded has changed: the environment or a library does not repeat itself", ""
+
+
+def _changed(what: str, changes: Sequence[OriginChange]) -> Iterator[tuple[str, str]]:
+    for change in changes[:MOST_CHANGES]:
+        yield f"  {what:<9} {change.name}: {_value(change.then)} -> {_value(change.now)}", ""
+    if (more := len(changes) - MOST_CHANGES) > 0:
+        yield f"  {what:<9} and {more} more; --json names all", ""
 
 
 def _value(value: object) -> str:
