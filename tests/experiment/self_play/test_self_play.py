@@ -124,6 +124,18 @@ def test_a_run_cut_in_the_midst_of_games_goes_on_bit_for_bit(algo, tmp_path):
     assert_same_result(only_run(tmp_path / "left"), whole)
 
 
+@pytest.mark.parametrize("others", [{"latest": 1, "past": 2, "minimax": 1}, {"past": 2, "latest": 1, "random": 1}])
+def test_scores_against_one_opponent_do_not_become_those_of_another(others):
+    """Also where there are as many as before: the pool knows them by their numbers."""
+    first, second = build(game()), build(game(opponents=others))
+    first.runtime.env.reset()
+    position = first.runtime.env.position()
+    with pytest.raises(ConfigError, match=r"keeps its kinds of opponents \(latest, past, random\), and these are"):
+        second.runtime.env.seek(position)
+    del position["self_play"]["kinds"]  # of a checkpoint from before they were written down
+    second.runtime.env.seek(position)
+
+
 class Perfect:
     """Plays by the table of all positions."""
 

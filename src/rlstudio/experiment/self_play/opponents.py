@@ -149,6 +149,7 @@ class SelfPlay:
 
     def state_dict(self) -> State:
         return {
+            "kinds": list(self.kinds),
             "pool": self.pool.state_dict(),
             "chances": self.chances.copy(),
             "counts": self.counts.copy(),
@@ -157,9 +158,11 @@ class SelfPlay:
         }
 
     def load_state_dict(self, state: State) -> None:
-        if np.shape(state["counts"]) != self.counts.shape:
+        before = list(state.get("kinds", self.kinds))  # older checkpoints have none
+        if before != self.kinds or np.shape(state["counts"]) != self.counts.shape:
             raise ConfigError(
-                "self_play.opponents: a run that goes on keeps its kinds of opponents; change weights only"
+                f"self_play.opponents: a run that goes on keeps its kinds of opponents ({', '.join(before)}), and these"
+                f" are {', '.join(self.kinds)}; change their weights only"
             )
         self.pool.load_state_dict(state["pool"])
         self.chances, self.counts = np.array(state["chances"], float), np.array(state["counts"], float)
