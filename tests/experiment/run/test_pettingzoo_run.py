@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-import support.pettingzoo_toys  # noqa: F401 - its classes are named by their module
-from rlstudio.core.errors import Incompatible
+import support.pettingzoo_toys
+from rlstudio.core.errors import ConfigError, Incompatible
 from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.analysis.dataset import recorded_episodes
+from rlstudio.experiment.judging import attendance
 from rlstudio.experiment.judging.evaluate import evaluate
 from rlstudio.experiment.judging.video import film
 from rlstudio.experiment.training.build import build
@@ -73,3 +74,40 @@ def test_what_one_policy_cannot_do_is_refused_with_both_names():
         build(tiny("ppo", env={"id": "mpe2/simple_speaker_listener_v4"}))
     with pytest.raises(Incompatible, match="has 3 agents, and a dataset has the steps of one"):
         recorded_episodes(Still(), EnvConfig(id=SPREAD), episodes=2, seed=0)
+
+
+class Haunted(support.pettingzoo_toys.Shift):
+    """One of its possible agents is never there."""
+
+    def __init__(self):
+        super().__init__()
+        self.possible_agents = [*self.possible_agents, "ghost_0"]
+
+
+@pytest.mark.parametrize(
+    ("opponents", "reason"),
+    [
+        ((), "ghost_0 took no part in 300 episodes"),
+        (("random",), "the agent that is evaluated took no part in 50 steps"),
+    ],
+)
+def test_an_evaluation_does_not_wait_for_an_agent_that_never_comes(opponents, reason, monkeypatch):
+    monkeypatch.setattr(attendance, "LONGEST", 50 if opponents else 10_000)
+    cfg = EnvConfig(id=f"{__name__}:Haunted")
+    with pytest.raises(ConfigError, match=rf"env\.id: .*:Haunted: {reason} of the evaluation"):
+        evaluate(Still(), cfg, episodes=8, seed=1, opponents=opponents)
+
+
+class Rare(support.pettingzoo_toys.Shift):
+    """One of its agents is there in about half of the episodes."""
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed)
+        if seed % 2:
+            self.agents.remove("whole_0")
+        return {agent: self._shown(agent) for agent in self.agents}, {agent: {} for agent in self.agents}
+
+
+def test_an_evaluation_waits_for_an_agent_that_comes_sometimes(monkeypatch):
+    monkeypatch.setattr(attendance, "ABSENT", 8)
+    assert len(evaluate(Still(), EnvConfig(id=f"{__name__}:Rare"), episodes=120, seed=1).returns) == 120

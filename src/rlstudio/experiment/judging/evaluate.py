@@ -28,6 +28,7 @@ from rlstudio.envs.make import agents_of, make_vec_env, real_vectorization
 from rlstudio.envs.named_players import rates_against, seated_against
 from rlstudio.envs.params.draw import draw_from, sample
 from rlstudio.envs.seeds import EpisodeNoise
+from rlstudio.experiment.judging.attendance import LONGEST, Attendance
 from rlstudio.experiment.judging.play import Played, play
 from rlstudio.experiment.judging.teams import ByTeam, returns_by_team, team_means
 from rlstudio.ops.statistics import Summary, mean_given, summarize
@@ -36,10 +37,6 @@ Purpose = Literal["selection", "report"]
 
 WIDTH = 16
 """Environments that step together: enough to share the cost of acting, few enough to start quickly."""
-
-LONGEST = 100_000
-"""Steps after which an episode is taken to have no end, unless `env.max_episode_steps` is larger: some of minutes that
-somebody waits who forgot the time limit of an environment of their own."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +189,9 @@ class Evaluator:
         """Step by step until every episode was played. Beside each step, those of the episodes that ended with it:
         environment -> number; an environment may be beyond its last, which does not count."""
         left = self.episodes
-        for played in play(agent, *self._restart()):
+        env, observations = self._restart()
+        attendance = Attendance(env, self.env_cfg, self.agents, self.episodes)
+        for played in play(agent, env, observations):
             if played.lengths.max() > max(LONGEST, self.env_cfg.max_episode_steps or 0):
                 raise ConfigError(
                     f"env.max_episode_steps: an episode of {self.env_cfg.id} did not end within {LONGEST:,} steps of"
@@ -201,6 +200,7 @@ class Evaluator:
             numbers = played.ended + self.num_envs * played.rounds[played.ended]
             ended = zip(played.ended.tolist(), numbers.tolist(), strict=True)
             counted = {env: number for env, number in ended if number < self.episodes}
+            attendance.look(played, is_counted=bool(counted))
             yield played, counted
             left -= len(counted)
             if not left:
