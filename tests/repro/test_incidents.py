@@ -142,6 +142,27 @@ def test_an_environment_that_hangs_ends_the_run_as_its_fault(tmp_path: Path) -> 
     assert [event["rule"] for event in incidents(run)] == ["frozen_env", "frozen_env"]
 
 
+def test_a_reward_beyond_all_measure_is_what_a_run_that_diverges_by_it_names(tmp_path: Path) -> None:
+    """It is only reported, since rare rewards may be meant; but then no update is finite any more."""
+    often = {"max_rollbacks": 1, "rollback_every_epochs": 1}  # to a point that knows what rewards are like
+    cfg = tiny(train={"epochs": 24, "steps_per_epoch": 128}, ckpt=CKPT, guardrails=often)
+    with start(cfg, tmp_path) as session:
+        env, steps = session.runtime.env, [0]  # type: ignore[attr-defined]
+        step = env.step
+
+        def from_elsewhere(actions: np.ndarray) -> Any:
+            given, steps[0] = step(actions), steps[0] + 1
+            return given if steps[0] < 600 or steps[0] % 8 else given._replace(rewards=given.rewards + np.float32(1e38))
+
+        env.step = from_elsewhere
+        with pytest.raises(
+            Diverged, match=r"the updates were skipped.* come from elsewhere.* guardrails.reward_range="
+        ):
+            for _ in session:
+                pass
+    assert incidents(only_run(tmp_path))[0]["rule"] == "reward_outliers"
+
+
 def test_healthy_runs_have_no_incidents_and_no_limit_is_near(tmp_path: Path) -> None:
     for algo in ("a2c", "ppo", "dqn", "sac"):
         session = start(tiny(algo, train={"epochs": 12}, ckpt=CKPT), tmp_path / algo)

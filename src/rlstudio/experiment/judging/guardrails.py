@@ -19,6 +19,7 @@ from rlstudio.algos.parts.config import RunLength
 from rlstudio.core.contracts import LimitsGradients, Metrics, State, Trainer, WeighsItself
 from rlstudio.core.errors import ConfigError, Diverged, EnvFault, RLStudioError, suggest
 from rlstudio.core.own_metrics import GROUP
+from rlstudio.core.parsing.names import Rule
 from rlstudio.core.spaces import Discrete, MultiDiscrete
 from rlstudio.experiment.config.judging import GuardrailsConfig
 from rlstudio.experiment.judging.experience_watch import ExperienceWatch
@@ -31,6 +32,10 @@ LOOK = 8
 
 WEIGH, AT_FIRST = 64, 8
 """Updates between two looks at the weights, and looks at the beginning that all include them."""
+
+
+SUSPECTED: tuple[Rule, ...] = ("reward_outliers", "entropy", "dead_value", "spike")
+"""Of what is only reported that which a run may diverge by, the likeliest first."""
 
 
 class Guardrails:
@@ -48,6 +53,7 @@ class Guardrails:
         self._looks = 0
         self._skips = 0.0  # updates that were left out until then
         self._reported: list[str] = []
+        self._noticed: dict[Rule, Incident] = {}  # what was only reported, and may be why the run diverges later
 
     def follow(self, trainer: Trainer, position: Position, ends_epoch: bool) -> list[Incident]:
         """One more train step; the incidents that came with it, each rule once. Nothing is left to be looked at where
@@ -117,7 +123,9 @@ class Guardrails:
                 continue
             self._reported.append(symptom.rule)
             incident = incident_of(symptom, trainer.gradient_steps, self._train)
-            if incident.rolls_back and self.incident is None:
+            if not incident.rolls_back:
+                self._noticed[incident.rule] = incident
+            elif self.incident is None:
                 self.incident = incident
             yield incident
 
@@ -134,6 +142,7 @@ class Guardrails:
             "looked_at": [self._looked_at, self._weighed_at, self._looks, self._skips],
             "reported": self._reported,
             "incident": None if self.incident is None else self.incident.to_json(),
+            "noticed": [incident.to_json() for incident in self._noticed.values()],
         }
 
     def go_on(self, meta: State | None, trainer: Trainer) -> None:
@@ -147,6 +156,8 @@ class Guardrails:
         self._rows, self._earlier = [], [[float(value) for value in row] for row in meta["rows"]]
         self._reported = list(meta["reported"])
         self.incident = None if meta["incident"] is None else Incident.from_json(meta["incident"])
+        noticed = [Incident.from_json(incident) for incident in meta.get("noticed", ())]
+        self._noticed = {incident.rule: incident for incident in noticed}
         self._limit_gradients(trainer)
 
     def judge(self, report: Report, trainer: Trainer) -> str | None:
@@ -169,10 +180,11 @@ class Guardrails:
 
     def end(self, why: str) -> RLStudioError:
         """How a run ends whose attempts are used up."""
-        if self.incident is None:
+        blamed = self.incident or next((self._noticed[rule] for rule in SUSPECTED if rule in self._noticed), None)
+        if blamed is None:
             return Diverged(f"{why}: lower train.lr")
-        kind = EnvFault if self.incident.rule in OF_THE_ENVIRONMENT else Diverged
-        return kind(f"{why}; {self.incident.cause}: {self.incident.advice}")
+        kind = EnvFault if blamed.rule in OF_THE_ENVIRONMENT else Diverged
+        return kind(f"{why}; {blamed.cause}: {blamed.advice}")
 
     def _too_many_bad_rows(self, share: float, report: Report) -> str:
         listing = ", ".join(f"{reason}: {count}" for reason, count in report.bad.items() if count)
