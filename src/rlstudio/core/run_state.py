@@ -56,6 +56,11 @@ class Reason(StrEnum):
     ADOPTED = "adopted"
     PAUSED = "paused"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Reason | None:
+        """A newer RLStudio may know more of them."""
+        return cls.NONE if isinstance(value, str) else None
+
 
 End = tuple[RunState, Reason]
 

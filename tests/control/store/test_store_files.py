@@ -183,6 +183,30 @@ def test_damage_is_told_with_the_way_out(path, damage):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("column", ["tags", "desired", "imports", "lineage"])
+def test_a_damaged_row_is_told_with_its_run(path, column):
+    """Another program wrote to the store, or its disk lost a bit."""
+    store = opened(path)
+    run = store.create(request())
+    with sqlite3.connect(path) as connection:
+        connection.execute("pragma ignore_check_constraints = on")
+        connection.execute(f"update run set {column} = '{{'")
+    with pytest.raises(StorageError, match=f"run '{run.id}': its row in the store is damaged") as caught:
+        (store.get(run.id), store.consent(run.id), store.lineage(run.id))
+    assert "rlctl adopt" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_reason_of_a_newer_version_hides_no_run(path):
+    store = opened(path)
+    run = in_state(store, S.FAILED)
+    with sqlite3.connect(path) as connection:
+        connection.execute("update run set reason = 'invented_later'")
+        connection.execute("update event set reason = 'invented_later'")
+    assert [found.id for found in store.runs()] == [run.id]
+    assert {found.reason for found in (store.get(run.id), *store.events(run.id))} == {Reason.NONE}
+
+
 def test_a_full_disk_is_told_and_nothing_is_changed(path):
     store = opened(path)
     run = in_state(store, S.RUNNING)

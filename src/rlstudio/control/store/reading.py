@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from sqlalchemy import func, or_, select
 
 from rlstudio.control.lifecycle import RETRIED, Desired
 from rlstudio.control.store.database import Database
 from rlstudio.control.store.moves import EVERY_RUN, get_run, run_of_key, unknown_run
-from rlstudio.control.store.records import Checkpoint, Consent, Event, RunRow
+from rlstudio.control.store.records import Checkpoint, Consent, Event, RunRow, naming_damage
 from rlstudio.control.store.schema import checkpoints, events, runs
 from rlstudio.core.run_state import Reason, RunState
 
@@ -87,8 +87,9 @@ class StoreReader:
         return self._large(run_id, "config_yaml")
 
     def lineage(self, run_id: str) -> Lineage:
-        lineage: Lineage = json.loads(self._large(run_id, "lineage"))
-        return lineage
+        text = self._large(run_id, "lineage")
+        with naming_damage(run_id):
+            return cast("Lineage", dict(json.loads(text)))
 
     def run_of_key(self, key: str) -> RunRow | None:
         """The run that a key stands for, if it has been used."""
@@ -102,7 +103,8 @@ class StoreReader:
             row = connection.execute(query).one_or_none()
         if row is None:
             raise unknown_run(run_id)
-        return Consent.from_columns(*row)
+        with naming_damage(run_id):
+            return Consent.from_columns(*row)
 
     def launched_here(self, run_id: str) -> bool:
         """Whether the run began in this store; one that was adopted began with a random token."""

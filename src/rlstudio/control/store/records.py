@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from rlstudio.control.lifecycle import Desired, is_retried
+from rlstudio.core.errors import StorageError
 from rlstudio.core.host.process import Owner
 from rlstudio.core.run_state import OWNED, Reason, RunState
 from rlstudio.experiment.folder.new_run import NewRun
@@ -53,6 +55,18 @@ class RunRequest(NewRun):
     imports: tuple[str, ...] = ()  # modules that the user named with --import
     import_path: tuple[str, ...] = ()  # folders in which they were found
     notify: tuple[str, ...] = ()  # the command that the user named with --notify
+
+
+@contextmanager
+def naming_damage(run_id: object) -> Iterator[None]:
+    """Around what takes up the columns of a row, which another program may have written."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"run {run_id!r}: its row in the store is damaged ({error}); put a backup of the store in its place, or put"
+            " it aside and take the runs in again with: rlctl adopt RUN_FOLDER"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -116,10 +130,11 @@ class RunRow:
     @classmethod
     def from_row(cls, row: RowMapping) -> RunRow:
         values: dict[str, Any] = {name: row[name] for name in RUN_COLUMNS}
-        values["state"], values["desired"] = RunState(values["state"]), Desired(values["desired"])
-        values["reason"] = Reason(values["reason"])
+        with naming_damage(values["id"]):
+            values["state"], values["desired"] = RunState(values["state"]), Desired(values["desired"])
+            values["reason"] = Reason(values["reason"])
+            values["tags"] = tuple(json.loads(values["tags"]))
         values |= {name: bool(values[name]) for name in ("is_managed", "has_process", "exact")}
-        values["tags"] = tuple(json.loads(values["tags"]))
         return cls(**values)
 
     @property

@@ -94,7 +94,7 @@ def parse_status(data: bytes) -> Status | None:
 def _from_json(value: Mapping[str, object]) -> Status:
     known: dict[str, Any] = {name: value[name] for name in _kinds() if name in value}
     known["state"] = RunState(known["state"])
-    known["reason"] = _reason(known.get("reason", ""))
+    known["reason"] = Reason(known.get("reason", ""))
     if known.get("eval_interval") is not None:
         low, high = known["eval_interval"]
         known["eval_interval"] = (float(low), float(high))
@@ -104,14 +104,6 @@ def _from_json(value: Mapping[str, object]) -> Status:
         if isinstance(number := known.get(name), int) and abs(number) > LARGEST_NUMBER:
             raise ValueError(f"{name} is larger than any number of ours")
     return Status(**known)
-
-
-def _reason(value: str) -> Reason:
-    """A newer RLStudio may know more of them."""
-    try:
-        return Reason(value)
-    except ValueError:
-        return Reason.NONE
 
 
 @cache
