@@ -8,7 +8,7 @@ from rlstudio.core.rng import Rng
 from rlstudio.envs.config import EnvConfig
 from rlstudio.envs.make import single_spaces
 from rlstudio.envs.seats.player import RandomPlayer
-from rlstudio.experiment.analysis.tournament import meet
+from rlstudio.experiment.analysis.tournament import meet, play_tournament
 
 
 class Strict(AECEnv):
@@ -54,5 +54,23 @@ class Strict(AECEnv):
 def test_where_a_game_is_over_nothing_forbidden_is_done_while_others_go_on():
     cfg = EnvConfig(id=f"{__name__}:Strict")
     player = RandomPlayer(single_spaces(cfg))
-    paid = meet(player, player, cfg, games=16, rng=Rng(0))
-    assert set(paid.tolist()) == {-1.0, 1.0}
+    lead = meet(player, player, cfg, games=16, rng=Rng(0))
+    assert set(lead.tolist()) == {-2.0, 2.0}
+
+
+class Always:
+    """Cooperates (1) or defects (0) in every round."""
+
+    def __init__(self, choice):
+        self.choice = choice
+
+    def choose(self, observations, uniform):
+        return np.full(len(uniform), self.choice)
+
+
+def test_a_game_in_which_both_gain_is_won_by_who_gains_more():
+    """In the prisoner's dilemma two that cooperate are both paid; neither of them won."""
+    cfg = EnvConfig(id="rlstudio/IPDDuel-v0", max_episode_steps=10)
+    table = play_tournament({"one": Always(1), "other": Always(1), "mean": Always(0)}, cfg, games=4, seed=0)
+    assert table.draws[0, 1] == 4
+    assert table.wins[2].tolist() == [4, 4, 0]

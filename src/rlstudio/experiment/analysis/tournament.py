@@ -65,15 +65,16 @@ def play_tournament(players: Mapping[str, SeatPlayer], cfg: EnvConfig, games: in
     names, rng = tuple(players), Rng(seed).fork("tournament")
     wins, draws = np.zeros((2, len(names), len(names)))
     for one, other in combinations(range(len(names)), 2):
-        paid = meet(players[names[one]], players[names[other]], cfg, games, rng.fork(f"{one}-{other}"))
-        wins[one, other], wins[other, one] = (paid > 0).sum(), (paid < 0).sum()
-        draws[one, other] = draws[other, one] = (paid == 0).sum()
+        lead = meet(players[names[one]], players[names[other]], cfg, games, rng.fork(f"{one}-{other}"))
+        wins[one, other], wins[other, one] = (lead > 0).sum(), (lead < 0).sum()
+        draws[one, other] = draws[other, one] = (lead == 0).sum()
     reference = names.index(RANDOM) if RANDOM in names else None
     return Tournament(cfg.id, games, names, wins, draws, bradley_terry(wins + draws / 2, reference=reference))
 
 
 def meet(one: SeatPlayer, other: SeatPlayer, cfg: EnvConfig, games: int, rng: Rng) -> np.ndarray:
-    """What the first of two players is paid in each of so many games, all played side by side."""
+    """By how much the first of two players is paid more in each of so many games, all played side by side: both may
+    gain, or lose, in a game."""
     env = make_vec_env(cfg, games, int(rng.fork("envs").generator().integers(2**32)))
     action = env.spaces.action
     if env.agents != 2 or not isinstance(action, Discrete):
@@ -98,7 +99,7 @@ def meet(one: SeatPlayer, other: SeatPlayer, cfg: EnvConfig, games: int, rng: Rn
         is_open &= ~(step.terminated | step.truncated).reshape(games, 2)
         if not is_open.any():
             env.close()
-            return np.asarray(paid[np.arange(games), seats])
+            return np.asarray(paid[np.arange(games), seats] - paid[np.arange(games), 1 - seats])
     env.close()
     raise Incompatible(f"{cfg.id}: a game did not end within {LONGEST} steps; set env.max_episode_steps")
 
