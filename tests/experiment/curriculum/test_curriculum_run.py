@@ -207,3 +207,26 @@ def test_a_fork_into_another_curriculum_begins_it_anew(tmp_path) -> None:
         curriculum = session.position.curriculum
         assert curriculum.history == []
         assert curriculum.state_dict()["began"] == 8 * 128
+
+
+def test_episodes_that_were_drawn_before_a_fork_do_not_count_for_another_curriculum(tmp_path) -> None:
+    """Those that are open at that moment are of levels that the child does not have."""
+
+    def levels(count: int, epochs: int):
+        chosen = {"levels": {"parameter": "level", "count": count}, "success": {"metric": "return", "at_least": -0.5}}
+        env = {"id": "rlstudio/GridLevels-v0", "num_envs": 8, "kwargs": {"levels": 64, "trivial": 32, "size": 5}}
+        sizes = {"epochs": epochs, "steps_per_epoch": 256, "rollout_steps": 8}
+        return tiny("ppo", env=env, train=sizes, curriculum=chosen, ckpt={"every_epochs": 1})
+
+    parent, child_cfg = run_to_the_end(levels(64, 1), tmp_path / "parent"), levels(2, 8)
+    folder = RunFolder.create(tmp_path / "child", new_run(child_cfg))
+    with FileLease(folder.path) as lease:
+        copy_checkpoint(parent, "last", folder, lease)
+    with Session.open(folder, child_cfg) as session:
+        open_levels = episode_params_of(session.runtime.env).values["level"].copy()
+        for _ in session:
+            pass
+        machine = session.position.curriculum.state_dict()["machine"]
+    assert open_levels.max() >= 2
+    finished = sum(read_series(folder.path)["rollout/episodes"][1][1:])
+    assert 0 < machine["now"] < finished, "the first one of each environment was the parent's"

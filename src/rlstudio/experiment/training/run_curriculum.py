@@ -5,9 +5,10 @@ Everything happens between two rollouts, in the training process. Evaluation nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Protocol, TypeVar, runtime_checkable
 
 from rlstudio.core.config import config_hash
 from rlstudio.core.contracts import Runtime, State, Tally
@@ -22,6 +23,8 @@ from rlstudio.experiment.curriculum.curriculum import new_curriculum
 from rlstudio.experiment.curriculum.episodes import Episodes, Measure
 from rlstudio.experiment.curriculum.sections import SUCCESS
 from rlstudio.ops.statistics import mean_given
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -40,21 +43,39 @@ class RunCurriculum:
         self._measure = Measure(section.success)
         self._identity = config_hash(section)
         self._began = 0  # environment steps of the run before it
+        self._first = 0  # version of its first Draw: of what was drawn before it knows nothing
         self.history: list[State] = []  # every change, with its epoch and environment steps
-        runtime.set_draw(self._machine.draw)
+        self._set_draw()
 
     def close_epoch(self, tally: Tally, epoch: int, env_steps: int) -> tuple[CurriculumOutcome, dict[str, float]]:
         """Take account of the episodes that ended in the epoch; what changed, and metrics."""
-        drawn = tally.draws
-        episodes = Episodes() if drawn is None else Episodes(*tally[:2], tally.infos, drawn.components, drawn.versions)
+        episodes = self._own(tally)
         before = self._machine.draw.version
         outcome = self._machine.update(episodes, env_steps - self._began)
         when = {"epoch": epoch, "env_steps": env_steps}
         changes = tuple(change._replace(facts={**change.facts, **when}) for change in outcome.changes)
         self.history += [{"kind": change.kind, **change.facts} for change in changes]
         if self._machine.draw.version != before:
-            self._runtime.set_draw(self._machine.draw)
+            self._set_draw()
         return outcome._replace(changes=changes), self._metrics(episodes)
+
+    def _set_draw(self) -> None:
+        draw = self._machine.draw
+        self._runtime.set_draw(replace(draw, version=draw.version + self._first))
+
+    def _own(self, tally: Tally) -> Episodes:
+        """Those that ended and were drawn from it: where it began in the midst of a run, others were open."""
+        drawn = tally.draws
+        if drawn is None:
+            return Episodes()
+        own = [place for place, version in enumerate(drawn.versions) if version >= self._first]
+
+        def of(values: Sequence[T]) -> list[T]:
+            return [values[place] for place in own]
+
+        infos = {key: of(values) for key, values in tally.infos.items()}
+        versions = [version - self._first for version in of(drawn.versions)]
+        return Episodes(of(tally.returns), of(tally.lengths), infos, of(drawn.components), versions)
 
     def _metrics(self, episodes: Episodes) -> dict[str, float]:
         measured = self._machine.metrics()
@@ -66,6 +87,7 @@ class RunCurriculum:
         return {
             "section": self._identity,
             "began": self._began,
+            **({"first": self._first} if self._first else {}),
             "history": list(self.history),
             "machine": self._machine.state_dict(),
         }
@@ -74,11 +96,12 @@ class RunCurriculum:
         """Where the run forked into another curriculum, or had none before, it begins here."""
         if state.get("section") != self._identity:
             self._began = env_steps
+            self._first = int(state.get("first", 0)) + int(state.get("machine", {}).get("version", 0)) + 1
         else:
-            self._began = int(state["began"])
+            self._began, self._first = int(state["began"]), int(state.get("first", 0))
             self.history = list(state["history"])
             self._machine.load_state_dict(state["machine"])
-        self._runtime.set_draw(self._machine.draw)
+        self._set_draw()
 
 
 def curriculum_of(cfg: ExperimentConfig, runtime: Runtime) -> RunCurriculum | None:
