@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "reliability.md"
 _ROW = re.compile(r"^\| ([RS]\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/.:]+)`")
 _COUNTS = re.compile(r"^.*\b\d+ (?:of|states|points|cases|packages|kills|requests)\b.*$", re.MULTILINE)
+_PROGRESS = re.compile(r"^tests/\S+\.py ")
 _PASSED = re.compile(r"(\d+) passed")
 
 
@@ -39,7 +40,11 @@ def run(tests: Iterable[str]) -> tuple[int, int, list[str]]:
     command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-s", "-m", "not slow and not gpu", *tests]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     passed = _PASSED.search(done.stdout)
-    return done.returncode, int(passed[1]) if passed else 0, [line.strip(". ") for line in _COUNTS.findall(done.stdout)]
+    return (
+        done.returncode,
+        int(passed[1]) if passed else 0,
+        [_PROGRESS.sub("", line).strip(". ") for line in _COUNTS.findall(done.stdout)],
+    )
 
 
 def keep(name: str, code: int, passed: int, counted: Sequence[str] = ()) -> None:

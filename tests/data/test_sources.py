@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from benchmarks.lying_env import LIES, LyingEnvs
@@ -14,6 +15,7 @@ from rlstudio.core.contracts import Contributor
 from rlstudio.core.spaces import Box, Discrete, Spaces
 from rlstudio.data.replay.buffer import ReplayBuffer
 from rlstudio.data.replay.provenance import fragment_before, samples_before
+from rlstudio.data.replay.source import ReplaySource
 from rlstudio.data.replay.sources import Sources
 from rlstudio.experiment.checkpoint.checkpoints import state_hash
 from rlstudio.experiment.checkpoint.snapshot import capture, restore
@@ -144,6 +146,29 @@ def test_rows_in_quarantine_weigh_nothing_and_stay() -> None:
     sources.release(1)
     assert sources.weighed(batch).weights is None
     assert sources.state_dict() == {"quarantined": {}, "released": [1], "decisions": 0, "untold": []}
+
+
+def warm(**train: Any) -> ReplaySource:
+    cfg = experiment("dqn", 1, 1200, learning_starts=200, train_every=64, batch_size=8, **train)
+    runtime = build_runtime(cfg)
+    source = build_trainer(cfg, runtime).source
+    for _ in range(3):
+        source.next()
+    runtime.close()
+    return source
+
+
+def test_rows_in_quarantine_weigh_nothing_wherever_they_are_read() -> None:
+    """A planner reads the newest ones and those that follow; with priorities none is drawn for its error."""
+    source = warm(prioritized={})
+    source.sources.quarantine(1, "why")
+    rows = torch.arange(80)
+    for batch in (source.fresh(), source.following(rows, 1), source.fresh(2)):
+        assert len(batch.rows) > ENVS
+        assert batch.weights.tolist() == [float(row % ENVS != 1) for row in batch.rows]
+    source.feedback(rows, torch.where(rows < 3, 1e6, 1e-6))
+    drawn, _ = source.priorities.draw(1000, np.random.default_rng(0))
+    assert (drawn == 1).sum() < 10 < 100 < (drawn == 2).sum()
 
 
 def test_purged_rows_are_gone_and_their_segments_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:

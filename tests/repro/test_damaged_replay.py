@@ -15,6 +15,7 @@ from rlstudio.data.replay import buffer
 from rlstudio.data.replay.source import ReplaySource
 from rlstudio.delivery.export import export_run
 from rlstudio.experiment.analysis.dataset import recorded_episodes
+from rlstudio.experiment.analysis.replay_rows import ReplayRows
 from rlstudio.experiment.checkpoint.checkpoints import Checkpoints
 from rlstudio.experiment.config.experiment import new_run
 from rlstudio.experiment.folder.lease import FileLease
@@ -138,6 +139,7 @@ def test_row_13_it_goes_on_with_an_emptied_replay_and_says_so(run: RunFolder, ho
         next(iter(session))
         assert len(source.replay) == source.warmup  # nothing is drawn from a few rows
         assert source.collector.env_steps == newest.step + source.warmup
+    assert ReplayRows.of(run).row(0).version is None  # rows are counted anew, updates are not
     train(resume(run))  # whole again
     status = run.read_status()
     assert (status.state, status.epoch, status.exact) == (S.COMPLETED, 12, False)

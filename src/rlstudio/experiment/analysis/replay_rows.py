@@ -151,6 +151,8 @@ class ReplayRows:
         )
 
     def _version(self, source: int, step: int) -> int | None:
+        if self.num_envs * int(self.numbering.counts.max()) < self.loaded.info.step:
+            return None  # the replay was emptied: its rows are counted anew, and updates are not
         if self.cfg.rollout.mode == "async":
             tags = [tag for one in FragmentLog(self.folder.path).rounds() for tag in one.fragments]
             own = [tag for tag in tags if tag.worker == source]
