@@ -71,7 +71,7 @@ def test_a_shell_has_it_too(rlctl: Rlctl, trained: Path, monkeypatch: pytest.Mon
     ("words", "message"),
     [
         (["--at", "1000"], "it has done 192 steps; give --at a step up to that"),
-        (["--at", "64", "--attempt", "1"], "attempt 1: it has had no roll-backs"),
+        (["--at", "64", "--attempt", "1"], "attempt 1: it has had no roll-backs; leave --attempt out"),
         (["--at", "64", "--script", "none.py"], "--script none.py: is not a file"),
         ([], "missing option '--at'"),
     ],

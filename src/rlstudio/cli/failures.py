@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -89,10 +90,21 @@ def write_at_once(text: str) -> None:
         os.write(2, f"{below}{PROGRAM}: {text}\n".encode())
 
 
+IN_PLAIN_WORDS = {
+    r"('[^']*') is not a valid int(eger)?( range)?$": r"expected a whole number, got \1",
+    r"('[^']*') is not a valid float( range)?$": r"expected a number, got \1",
+    r"(\S+) is not in the range (\S+)<=x<=(\S+)$": r"expected \2 to \3, got \1",
+    r"(\S+) is not in the range x>=(\S+)$": r"expected \2 or more, got \1",
+}
+"""What Typer says of a number."""
+
+
 def _usage(error: TyperException) -> str:
     """Typer's message in our format; where it names no remedy, followed by the command that prints the help."""
     text = " ".join(error.format_message().split()).rstrip(".")
     text = text[:1].lower() + text[1:].replace(". Did you mean", "; did you mean")
+    for typed, plain in IN_PLAIN_WORDS.items():
+        text = re.sub(typed, plain, text)
     context = getattr(error, "ctx", None)
     if context is None or "did you mean" in text or "Possible options" in text:
         return text

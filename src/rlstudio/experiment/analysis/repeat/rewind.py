@@ -81,7 +81,11 @@ def way_to(folder: RunFolder, step: int, *, attempt: int | None = None, allow_in
     status, timeline = folder.read_status(), timeline_of(folder)
     last = timeline.rollbacks[-1].attempt if timeline.rollbacks else 0
     if attempt is not None and not 0 <= attempt <= last:
-        remedy = f"it was rolled back up to attempt {last}; give 0 to {last}" if last else "it has had no roll-backs"
+        remedy = (
+            f"it was rolled back up to attempt {last}; give 0 to {last}"
+            if last
+            else "it has had no roll-backs; leave --attempt out"
+        )
         raise UserError(f"run {folder.id}: attempt {attempt}: {remedy}")
     wanted = timeline.attempt_at(step) if attempt is None else attempt
     if step > status.env_steps and timeline.ends(wanted) is None and not _went_further(folder, step):
