@@ -50,6 +50,7 @@ class Waiting:
 class Cluster:
     def __init__(self, cpus: int = 2, largest: int = 2) -> None:
         self.cpus, self.largest = cpus, largest
+        self.away: str | None = None
         self.processes: dict[str, Waiting] = {}
 
     def room(self, run: RunRow, beside: Sequence[RunRow]) -> Room:
@@ -238,6 +239,33 @@ def test_room_in_ray_counts_shares_of_gpus_and_the_largest_node(
     assert launcher.room(queued(workspace, memory_mb=5000), []) == Room.NEVER
     assert ray_cluster.fitting(ResourcesConfig(backend="ray", cpus=1, gpus=0.25)) == 4
     assert Backends(workspace)(workspace.store.create(request())) is None
+    workspace.store.database.close()
+
+
+def test_runs_wait_for_a_ray_that_does_not_answer(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head of a cluster may be started again: until then no attempt is counted, and the worker says why."""
+    answers = False
+
+    def connect(address: str) -> ModuleType:
+        if not answers:
+            raise UserError(f"resources.address: no Ray answers at {address}")
+        return ray_of(2)
+
+    monkeypatch.setattr(ray_cluster, "connect", connect)
+    monkeypatch.setattr("rlstudio.control.queue.ray_launcher.ASK_SECONDS", 0.0)
+    run = queued(workspace, address="head:6379")
+    elsewhere = Backends(workspace)
+    launcher = elsewhere(run)
+    assert isinstance(launcher, RayLauncher)
+    monkeypatch.setattr(launcher, "launch", lambda run, devices: Waiting())
+    scheduler = Scheduler(workspace.store, Slots(1), launcher, elsewhere=elsewhere)
+    for _ in range(3):
+        assert scheduler.tick().away == ["resources.address: no Ray answers at head:6379"]
+    now = workspace.store.get(run.id)
+    assert (now.state, now.failures) == (S.QUEUED, 0)
+    answers = True
+    observed = scheduler.tick()
+    assert ([one.id for one in observed.started], observed.away) == ([run.id], [])
     workspace.store.database.close()
 
 

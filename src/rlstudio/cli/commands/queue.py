@@ -205,10 +205,14 @@ def worker(
     out.flush()
     refused: set[str] = set()
     known = KnownResources(workspace.store)
-    held = False
+    held, away = False, list[str]()
 
     def print_changes(observed: Observed) -> None:
-        nonlocal held
+        nonlocal held, away
+        if away != observed.away:
+            away = observed.away
+            for reason in away:
+                out.line(f"runs wait for their cluster: {reason}", "yellow")
         if held != bool(observed.held):
             held = bool(observed.held)
             out.line(f"the queue waits: {observed.held}" if held else "the queue goes on", "yellow")

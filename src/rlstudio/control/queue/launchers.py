@@ -56,6 +56,9 @@ class Room(Enum):
 class ClusterLauncher(Launcher, Protocol):
     """A launcher that starts runs beyond this machine, whose slots then decide nothing."""
 
+    away: str | None
+    """Why the cluster could not be asked; its runs wait until it can."""
+
     def room(self, run: RunRow, beside: Sequence[RunRow]) -> Room:
         """For this run, beside those that run there already."""
         ...

@@ -7,6 +7,7 @@ is a process of its own with a lease in the store, stopped through the store, an
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,7 +22,7 @@ from rlstudio.control.runs.folders import folder_of
 from rlstudio.control.runs.place import refuse_file
 from rlstudio.control.store.records import RunRow
 from rlstudio.control.workspace import Workspace
-from rlstudio.core.errors import RLStudioError
+from rlstudio.core.errors import Incompatible, RLStudioError
 from rlstudio.experiment.folder.run_folder import RunFolder
 from rlstudio.storage.folder import Folder
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from rlstudio.core.resources import ResourcesConfig
 
 NAMESPACE = "rlstudio"
+ASK_SECONDS = 5.0
+"""Between two attempts to reach a cluster that does not answer."""
+
 ATTEMPTS = 5
 """How often a run is placed before its worker gives it back to the queue."""
 
@@ -47,13 +51,21 @@ class RayLauncher:
         self._workspace = workspace
         self._resources = resources
         self._processes: dict[str, RayProcess] = {}
+        self.away: str | None = None
+        self._ask_again_at = 0.0
 
     def room(self, run: RunRow, beside: Sequence[RunRow]) -> Room:
         """By what the runs in `beside` ask for. Where others use the cluster too, a run may wait in Ray for a node."""
+        if self.away and time.monotonic() < self._ask_again_at:
+            return Room.LATER
         try:
             nodes = ray_cluster.nodes(ray_cluster.connect(self._address))
-        except RLStudioError:
+        except Incompatible:
             return Room.NOW  # `launch` says what is wrong
+        except RLStudioError as error:  # its head may come back: a run that waits for it loses no attempt
+            self.away, self._ask_again_at = str(error), time.monotonic() + ASK_SECONDS
+            return Room.LATER
+        self.away = None
         asked = self._asked(run)
         if not any(node.total.covers(asked) for node in nodes):
             return Room.NEVER

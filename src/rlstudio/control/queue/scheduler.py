@@ -42,6 +42,7 @@ class Observed:
     reaped: list[RunRow] = field(default_factory=list)
     retried: list[RunRow] = field(default_factory=list)
     never: list[RunRow] = field(default_factory=list)  # queued, but larger than this machine, or any of its cluster
+    away: list[str] = field(default_factory=list)  # why a cluster cannot be asked; its runs wait
     held: str | None = None  # why nothing is started at the moment
     waits: bool = False  # something will be retried after its pause, or was lost and is not recorded yet
 
@@ -91,6 +92,7 @@ class Scheduler:
             reaped=reaped,
             retried=retried,
             never=never,
+            away=list({cluster.away: None for run in queued if (cluster := self._elsewhere(run)) and cluster.away}),
             held=held,
             waits=waits or self._loses(running),
         )

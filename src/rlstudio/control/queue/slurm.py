@@ -76,6 +76,7 @@ class SlurmLauncher:
         self._workspace = workspace
         self._resources = resources
         self._queue = JobQueue()
+        self.away: str | None = None  # sbatch itself says what is wrong
 
     def room(self, run: RunRow, beside: Sequence[RunRow]) -> Room:
         """Slurm has a queue of its own. A run whose job is still there, to be started again, is not submitted twice."""
