@@ -12,8 +12,10 @@ import torch
 
 from rlstudio.core.errors import Diverged, EnvFault
 from rlstudio.core.run_state import RunState
+from rlstudio.experiment.checkpoint.changed_replay import BY_USER, EVENT, QUARANTINE
 from rlstudio.experiment.config.experiment import ExperimentConfig
 from rlstudio.experiment.folder.run_folder import RunFolder
+from rlstudio.experiment.judging.guardrails import Guardrails
 from rlstudio.experiment.run.session import Session
 from rlstudio.ops.optimizer import Optimizer
 from support.experiments import tiny
@@ -161,6 +163,33 @@ def test_a_reward_beyond_all_measure_is_what_a_run_that_diverges_by_it_names(tmp
             for _ in session:
                 pass
     assert incidents(only_run(tmp_path))[0]["rule"] == "reward_outliers"
+
+
+@pytest.mark.parametrize("every", [1, 25])
+def test_a_source_in_quarantine_stays_there_after_a_roll_back(
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the user, who is not asked again: to a point that knew of it, and to the very beginning."""
+    cfg = tiny("dqn", env={"num_envs": 2}, train={"epochs": 4}, ckpt=CKPT, guardrails={"rollback_every_epochs": every})
+    with start(cfg, tmp_path) as session:
+        for tick in session:
+            if tick.report and tick.epoch == 2:
+                break
+    run = only_run(tmp_path)
+    run.event(EVENT, action=QUARANTINE, source=1)
+    run.close()
+    judge, judged = Guardrails.judge, []
+
+    def once(self: Guardrails, *args: Any) -> str | None:
+        judged.append(args)
+        return "made up" if len(judged) == 1 else judge(self, *args)
+
+    monkeypatch.setattr(Guardrails, "judge", once)
+    with resume(run) as again:
+        for _ in again:
+            pass
+        assert again.attempt == 1
+        assert again.trainer.source.sources.quarantined == {1: BY_USER}  # type: ignore[attr-defined]
 
 
 def test_healthy_runs_have_no_incidents_and_no_limit_is_near(tmp_path: Path) -> None:

@@ -218,8 +218,7 @@ class Session(AbstractContextManager["Session"]):
         self._is_unjudged = due
         best = due and self.evaluations.during_training(agent, report, self.milestones, self.gates)
         self._is_unjudged = False
-        grid = epoch % cfg.guardrails.rollback_every_epochs == 0
-        if grid:
+        if grid := epoch % cfg.guardrails.rollback_every_epochs == 0:
             self.milestones.good_step = report.env_steps
         last = epoch >= cfg.train.epochs or self.gates.goal_reached()  # its checkpoint comes with the final evaluation
         if self.writer.due() or (not last and (best or grid or self.writer.due_at(epoch))):
@@ -240,6 +239,7 @@ class Session(AbstractContextManager["Session"]):
         attempt = self.attempt + 1
         if (good := self.milestones.good_step) is None:
             self._build(attempt)
+            self.writer.carry_out_decisions(self.trainer.source)
             self.recorder.cut_back({})
             self.writer.forget_checkpoints()
         else:
