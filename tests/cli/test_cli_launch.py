@@ -254,7 +254,7 @@ def test_extending_a_linear_schedule_says_so(rlctl: Rlctl) -> None:
     first = rlctl("launch", "-f", "tiny.yaml", "-q").out.strip()
     result = rlctl("resume", first, "train.epochs=4")
     assert result.code == 0
-    assert "extended to 4 epochs (the learning rate goes on along the longer line)" in result.out
+    assert "extended to 4 epochs (the learning rate now reaches zero at the new end)" in result.out
     assert "goes on     from 192 steps, epoch 3" in result.out
 
 

@@ -161,7 +161,7 @@ def test_whoever_is_not_up_to_date_gets_a_conflict(rlctl: Rlctl, runs: Path) -> 
 
 def test_what_is_not_there_is_named(rlctl: Rlctl, runs: Path) -> None:
     for command in (("rollback", "pola"), ("models", "pola"), *(form(name, "pola:1") for name in FORMS)):
-        refused(rlctl(*command), 2, "model 'pola': there is none; did you mean pole?; see: rlctl models")
+        refused(rlctl(*command), 2, "model 'pola': there is no such model; did you mean pole?; see: rlctl models")
     for name in FORMS:
         refused(rlctl(*form(name, "pole:9")), 2, "model pole: has no version 9; it has 1, 2")
         refused(rlctl(*form(name, "pole:prod")), 2, "'pole:prod': name a version as MODEL:3, MODEL:production")

@@ -228,7 +228,7 @@ def test_past_a_roll_back_there_are_two_pasts(tmp_path: Path, monkeypatch: pytes
         assert moment.state_hash() == hashes[0, 960]
         assert moment.check is None
         assert moment.trainer.train_step()
-    with pytest.raises(UserError, match=r"attempt 0 was rolled back by the train step .* 992; stand there"):
+    with pytest.raises(UserError, match=r"attempt 0 was rolled back by the train step .* 992; restore that step"):
         way_to(folder, 1024, attempt=0).open()
     with pytest.raises(UserError, match="attempt 2: it was rolled back up to attempt 1; give 0 to 1"):
         way_to(folder, 900, attempt=2)
@@ -278,7 +278,7 @@ def test_another_topology_is_refused(runs: dict[str, Walked], monkeypatch: pytes
     version = libraries.version
     monkeypatch.setattr(libraries, "version", lambda name: "0.1" if name == "numpy" else version(name))
     way = way_to(runs["ppo"].folder, 512)
-    with pytest.raises(Incompatible, match=r"standing there would not be exact \(numpy .* -> 0.1\)"):
+    with pytest.raises(Incompatible, match=r"that step cannot be restored exactly \(numpy .* -> 0.1\)"):
         way.open()
     with way_to(runs["ppo"].folder, 512, allow_inexact=True).open() as moment:
         assert moment.parted is None  # it is another number, but the same library

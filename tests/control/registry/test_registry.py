@@ -134,7 +134,7 @@ def test_going_back_step_by_step(registry: Registry) -> None:
 
 def test_names_and_numbers_that_are_not_there(registry: Registry) -> None:
     filled(registry)
-    with pytest.raises(UnknownName, match="model 'wolker': there is none; did you mean walker"):
+    with pytest.raises(UnknownName, match="model 'wolker': there is no such model; did you mean walker"):
         registry.versions("wolker")
     with pytest.raises(UnknownName, match="has no version 9; it has 1, 2, 3"):
         registry.get("walker", 9)

@@ -110,7 +110,7 @@ def test_what_cannot_be_done_is_said_and_the_rest_is_done(place, rlctl):
     (place / "bad/README.md").write_text("changed")
     done = rlctl("migrate", "flow.yaml", "bad", "good", "old.yaml", "--json")
     assert (done.code, [row["ok"] for row in done.document]) == (2, [False, False, True, True])
-    assert "does not stand alone" in done.document[0]["result"]
+    assert "its line has more than this setting" in done.document[0]["result"]
     assert "README.md" in done.document[1]["result"]
     assert (place / "flow.yaml").read_text() == flow
     assert "2 of 4 could not be brought up to date" in done.err

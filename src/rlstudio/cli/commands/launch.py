@@ -211,7 +211,7 @@ def _continue(
     if overrides:
         stretched = getattr(session.cfg.train, "lr_schedule", None) == "linear"
         origin += f", extended to {session.cfg.train.epochs} epochs"
-        origin += " (the learning rate goes on along the longer line)" if stretched else ""
+        origin += " (the learning rate now reaches zero at the new end)" if stretched else ""
     return run_alone(session, origin, style)
 
 

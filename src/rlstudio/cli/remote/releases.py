@@ -117,7 +117,7 @@ def _number(client: Client, model: str, version: str) -> int:
     versions = client.models.get(model)["versions"]
     matches = [int(one["version"]) for one in versions if one["stage"] == version]
     if version not in STAGES or not matches:
-        raise UnknownName(f"{model}:{version}: there is none; name a number, production or staging")
+        raise UnknownName(f"{model}:{version}: there is no such version; name a number, production or staging")
     return max(matches)
 
 

@@ -34,7 +34,9 @@ def inspect_folders(workspace: Workspace) -> Iterator[Advice]:
     known = {entry.id for entry in entries}
     for run_id in run_ids(workspace.runs_dir):
         if run_id not in known:
-            text = f"{workspace.given_dir / run_id}: is called like a run and is none (no readable status or history)"
+            text = (
+                f"{workspace.given_dir / run_id}: has the name of a run but is not one (no readable status or history)"
+            )
             yield Advice("warning", "no_run", text, "move it elsewhere, or put its files back")
 
 
@@ -66,7 +68,7 @@ def _published(workspace: Workspace, entry: Entry, good: list[CheckpointInfo]) -
     there = {info.step: info.sha256 for info in good}
     for checkpoint in workspace.records.checkpoints(entry.id):
         if checkpoint.step in there and there[checkpoint.step] != checkpoint.manifest_sha256:
-            text = f"run {entry.id}: the checkpoint at step {checkpoint.step:,} is another one than the store was told"
+            text = f"run {entry.id}: the checkpoint at step {checkpoint.step:,} is not the one that the store knows"
             yield Advice("error", "checkpoint", text, "restore the folder of the run from a copy")
 
 

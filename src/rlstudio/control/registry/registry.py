@@ -40,7 +40,9 @@ class Registry:
         with self.database.read() as connection:
             entries = _versions(connection, model)
         if not entries:
-            raise UnknownName(f"model {model!r}: there is none{suggest(model, self.models())}; see: rlctl models")
+            raise UnknownName(
+                f"model {model!r}: there is no such model{suggest(model, self.models())}; see: rlctl models"
+            )
         return entries
 
     def get(self, model: str, which: int | Stage) -> Version:

@@ -173,7 +173,7 @@ def _plain_facts(archive: Archive) -> _Facts:
     stated = str(given.get("activation_fn", "")) if isinstance(given, dict) else ""
     match = re.fullmatch(r"<class 'torch\.nn\.modules\.activation\.(\w+)'>", stated)
     if stated and (match is None or match[1] not in ACTIVATIONS):
-        raise Incompatible(f"{archive.label}: its activation {stated[:80]!a} is none of {', '.join(ACTIVATIONS)}")
+        raise Incompatible(f"{archive.label}: its activation {stated[:80]!a} is not one of {', '.join(ACTIVATIONS)}")
     activation = ACTIVATIONS[match[1]] if match else None
     gamma = data.get("gamma")
     known = gamma if isinstance(gamma, float) and 0 < gamma <= 1 else None

@@ -115,6 +115,6 @@ def _refuse_settings(cfg: EnvConfig) -> None:
         )
     if cfg.action_mask == "method":
         raise ConfigError(
-            f"env.action_mask: {cfg.id} is PettingZoo's, whose masks stand in the observation (none) or in the info"
+            f"env.action_mask: {cfg.id} is PettingZoo's, whose masks are in the observation (none) or in the info"
             " (info)"
         )

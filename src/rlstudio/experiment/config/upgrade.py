@@ -24,7 +24,9 @@ def upgraded(text: str, source: str) -> Upgraded:
     for field, reason in _retired(document):
         line = document.marks["train", field].line
         if not re.fullmatch(rf"\s*{re.escape(field)}\s*:[^\n{{\[|>&]*\n?", lines[line - 1]):
-            raise ConfigError(f"{source}:{line}: train.{field}: {reason}; take it out by hand: it does not stand alone")
+            raise ConfigError(
+                f"{source}:{line}: train.{field}: {reason}; remove it by hand: its line has more than this setting"
+            )
         lines[line - 1] = ""
         removed.append(f"train.{field}: {reason}")
     new = "".join(lines)

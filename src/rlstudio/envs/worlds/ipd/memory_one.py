@@ -71,7 +71,7 @@ def strategy(given: str | Sequence[float]) -> np.ndarray:
         return np.array(memory_one(given.removeprefix(PREFIX)))
     if isinstance(given, str):
         if given not in STRATEGIES:
-            raise ValueError(f"opponent {given!r} is none of pool, {', '.join(STRATEGIES)}, {PREFIX}NAME")
+            raise ValueError(f"opponent {given!r} is not one of pool, {', '.join(STRATEGIES)}, {PREFIX}NAME")
         return np.array(STRATEGIES[given], float)
     probabilities = np.array(given, float)
     if probabilities.shape != (5,) or not ((probabilities >= 0) & (probabilities <= 1)).all():

@@ -107,7 +107,7 @@ def way_to(folder: RunFolder, step: int, *, attempt: int | None = None, allow_in
     if passed is not None and not allow_inexact:
         raise UserError(
             f"run {folder.id}: at {passed.step:,} steps it went on inexactly ({passed.reason}), and no checkpoint from"
-            f" there to {step:,} is kept; --allow-inexact stands near what it was"
+            f" there to {step:,} is kept; --allow-inexact restores it approximately"
         )
     return Way(folder, step, wanted, base, tuple(timeline.stretches_to(begins, step)), timeline, allow_inexact)
 
@@ -176,7 +176,8 @@ class Rewound:
             if session.attempt > way.attempt:
                 raise UserError(
                     f"run {way.folder.id}: attempt {way.attempt} was rolled back by the train step that begins at"
-                    f" {before:,}; stand there (--at {before} --attempt {way.attempt}) and call trainer.train_step()"
+                    f" {before:,}; restore that step (--at {before} --attempt {way.attempt}) and call"
+                    " trainer.train_step()"
                 )
 
     def _opened_at(self, copy: RunFolder, cfg: ExperimentConfig, lease: FileLease) -> Session:
@@ -185,8 +186,8 @@ class Rewound:
         if changed and not self.way.allow_inexact:
             session.close()
             raise Incompatible(
-                f"run {copy.id}: standing there would not be exact ({', '.join(changed)}); go back to what it was"
-                " computed with, or stand near what it was with --allow-inexact"
+                f"run {copy.id}: that step cannot be restored exactly ({', '.join(changed)}); go back to what the run"
+                " was computed with, or restore it approximately with --allow-inexact"
             )
         return session
 

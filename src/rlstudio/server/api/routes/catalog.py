@@ -31,7 +31,9 @@ def preset_text(name: str) -> str:
     for path in shipped_files():
         if preset_name(shipped_name(path)) == name:
             return path.read_text()
-    raise RequestRefused(HTTPStatus.NOT_FOUND, f"preset {name[:100]!a}: there is none; GET /api/v1/catalog lists them")
+    raise RequestRefused(
+        HTTPStatus.NOT_FOUND, f"preset {name[:100]!a}: there is no such preset; GET /api/v1/catalog lists them"
+    )
 
 
 @router.get("/presets/{name:path}", response_model=PresetSchema)

@@ -62,5 +62,5 @@ def download(caller: Reader, service: Served, request: Request, operation: Opera
 def _operation(service: Service, operation: str) -> Document:
     document = service.operations.read(operation)
     if document is None:
-        raise RequestRefused(HTTPStatus.NOT_FOUND, f"operation {operation}: there is none")
+        raise RequestRefused(HTTPStatus.NOT_FOUND, f"operation {operation}: there is no such operation")
     return document

@@ -51,7 +51,7 @@ async def stream(
     things are, and may be sent again."""
     wanted = frozenset(topic.strip() for topic in topics.split(",") if topic.strip())
     for topic in sorted(wanted - set(TOPICS)):
-        raise _refused("topics", f"{topic[:40]!a} is none; choose from {', '.join(TOPICS)}")
+        raise _refused("topics", f"{topic[:40]!a} is not a topic; choose from {', '.join(TOPICS)}")
     words = list(dict.fromkeys(word.strip() for word in runs.split(",") if word.strip()))
     if len(words) > MOST_RUNS:
         raise _refused("runs", f"{len(words)} runs are given; listen to at most {MOST_RUNS} at once")
