@@ -83,8 +83,6 @@ def import_ray(field: str, address: str | None = None) -> ModuleType:
     if address is None:
         os.environ.update(OWN)
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    else:  # a wrong token is twenty warnings of Ray before it is our one line
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     import ray
 
     return ray
