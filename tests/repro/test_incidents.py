@@ -185,11 +185,15 @@ def test_a_source_in_quarantine_stays_there_after_a_roll_back(
         return "made up" if len(judged) == 1 else judge(self, *args)
 
     monkeypatch.setattr(Guardrails, "judge", once)
+    left: list[list[int]] = []
     with resume(run) as again:
         for _ in again:
-            pass
+            if again.attempt == 1 and not left:
+                left.append([info.step for info in again.writer.checkpoints.list()])
         assert again.attempt == 1
         assert again.trainer.source.sources.quarantined == {1: BY_USER}  # type: ignore[attr-defined]
+    (rolled,) = [event for event in run.events() if event["kind"] == "rolled_back"]
+    assert max(left[0], default=0) == rolled["to_env_steps"]  # nothing of the way that was given up
 
 
 def test_healthy_runs_have_no_incidents_and_no_limit_is_near(tmp_path: Path) -> None:
