@@ -184,7 +184,11 @@ class Guardrails:
         if blamed is None:
             return Diverged(f"{why}: lower train.lr")
         kind = EnvFault if blamed.rule in OF_THE_ENVIRONMENT else Diverged
-        return kind(f"{why}; {blamed.cause}: {blamed.advice}")
+        outliers = self._noticed.get("reward_outliers")
+        if outliers is None or outliers is blamed or kind is EnvFault:
+            return kind(f"{why}; {blamed.cause}: {blamed.advice}")
+        # Values and gradients become as large as such a reward, which no learning rate cures.
+        return kind(f"{why}; {outliers.cause}: {outliers.advice}; or {blamed.cause}: {blamed.advice}")
 
     def _too_many_bad_rows(self, share: float, report: Report) -> str:
         listing = ", ".join(f"{reason}: {count}" for reason, count in report.bad.items() if count)
