@@ -106,8 +106,8 @@ class ParallelGame(Game):
         self.present = list(acting)
         for agent in acting:
             seat = self.seats[agent]
-            shown = ("observation", observations), ("reward", rewards)
-            for name, part in (*shown, ("terminated", terminated), ("truncated", truncated)):
+            flags = ("terminated", terminated), ("truncated", truncated)
+            for name, part in (("observation", observations), ("reward", rewards), *flags):
                 if agent not in part:
                     raise Misfit(f"agent {agent}: step() gave no {name} for it")
             info = infos.get(agent, {})

@@ -65,9 +65,9 @@ def check_drawn_params(env: EnvConfig, curriculum: object | None, teams: Mapping
         return
     if curriculum is not None:
         refuse(("curriculum",), f"it cannot follow the teams {', '.join(teams)} at once; leave one of the two out")
-    if shown := [each.name for each in env.parameters if each.observed]:
+    if observed := [each.name for each in env.parameters if each.observed]:
         refuse(
-            ("env", "params", shown[0]),
+            ("env", "params", observed[0]),
             f"with teams ({', '.join(teams)}) it cannot be observed, since teams see different things; leave observed"
             " out, and show it in the observations of the world",
         )
