@@ -56,11 +56,11 @@ def on_gymnasium(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
 
 
 def on_levels(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:
-    """The share of solved levels: of the hard ones, which is the score, and of all."""
+    """The share of solved levels: of the hard ones that can be solved, which is the score, and of all."""
     world = GridLevels(**cfg.env.kwargs)  # type: ignore[arg-type]
     env = NativeVecEnv(world, world.levels, cfg.env.seed, world.limit, {"level": np.arange(world.levels) * 1.0})
     solved = first_returns(env, lambda rows: agent.step(rows).actions) > 0
-    return {"score": float(solved[world.trivial :].mean()), "all": float(solved.mean())}
+    return {"score": float(solved[world.trivial : world.levels - world.impossible].mean()), "all": float(solved.mean())}
 
 
 def on_grid(cfg: ExperimentConfig, agent: Agent) -> dict[str, float]:

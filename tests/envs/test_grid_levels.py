@@ -1,4 +1,4 @@
-"""GridLevels: every level can be solved, and how long that takes; the start of MountainCar as a parameter."""
+"""GridLevels: which levels can be solved, and how long that takes; the start of MountainCar as a parameter."""
 
 from collections import deque
 
@@ -19,8 +19,8 @@ def first_states(world: GridLevels) -> np.ndarray:
     return world.initial(np.full((world.levels, 1), 0.5), {"level": levels}, np)
 
 
-def shortest(world: GridLevels, state: np.ndarray) -> list[int]:
-    """Actions from the start to the goal, by breadth-first search over the board."""
+def shortest(world: GridLevels, state: np.ndarray) -> list[int] | None:
+    """Actions from the start to the goal, by breadth-first search over the board; None where there is no way."""
     board, goal = state[4:].reshape(world.size, world.size), (int(state[2]), int(state[3]))
     paths: dict[tuple[int, int], list[int]] = {(0, 0): []}
     queue = deque(paths)
@@ -32,7 +32,7 @@ def shortest(world: GridLevels, state: np.ndarray) -> list[int]:
             if inside and not board[following] and following not in paths:
                 paths[following] = [*paths[cell], action]
                 queue.append(following)
-    return paths[goal]
+    return paths.get(goal)
 
 
 def test_most_levels_are_trivial_and_the_others_are_graded():
@@ -60,6 +60,15 @@ def test_the_shortest_path_reaches_the_goal_and_pays_what_is_said(level):
     last = env.step(np.array(actions[-1:]))
     assert last.terminated[0]
     assert last.rewards[0] == pytest.approx(0.99)
+
+
+def test_the_last_levels_are_impossible_and_otherwise_look_like_the_others():
+    plain, closed = first_states(GridLevels(40, 10, 7)), first_states(GridLevels(40, 10, 7, impossible=12))
+    assert (plain[:28] == closed[:28]).all()
+    assert (plain[:, :4] == closed[:, :4]).all()
+    assert ((closed != plain).sum(1) == [0] * 28 + [1] * 12).all()  # one gap is closed
+    ways = [shortest(GridLevels(40, 10, 7), state) is not None for state in closed]
+    assert ways == [True] * 28 + [False] * 12
 
 
 def test_walls_and_the_rim_stop_the_walker():
@@ -91,7 +100,9 @@ def test_without_a_level_all_of_them_are_drawn_alike():
     assert counts.tolist() == [100] * 4
 
 
-@pytest.mark.parametrize("kwargs", [{"size": 8}, {"levels": 3, "trivial": 4}, {"levels": 0, "trivial": 0}])
+@pytest.mark.parametrize(
+    "kwargs", [{"size": 8}, {"levels": 3, "trivial": 4}, {"levels": 0, "trivial": 0}, {"impossible": 17}]
+)
 def test_boards_that_cannot_be_are_refused(kwargs):
     with pytest.raises(ConfigError, match="must be"):
         make_world("rlstudio/GridLevels-v0", kwargs)

@@ -1,8 +1,9 @@
-"""GridLevels: mazes of graded difficulty on one board, most of them trivial; the parameter `level` chooses the maze.
+"""GridLevels: mazes of graded difficulty on one board, most of them no use; the parameter `level` chooses the maze.
 
     board 9x9, start (0, 0), actions up, down, left, right (walls and the rim stop you)
     level k has w walls across the board, in rows 1, 3, ...: each has one gap, and the goal lies behind the last
     w = 0 for the first `trivial` levels, then 1, 2, 3, 4, 1, 2, ...
+    in the last `impossible` levels the wall before the goal has no gap
     reward 1 on reaching the goal, which ends the episode, and -0.01 per step; truncated after 100 steps
 
 Gaps and goals follow from k by arithmetic on whole numbers below 2^24, the same in NumPy and torch. `level: -1`, the
@@ -32,13 +33,16 @@ class GridLevels:
     agents = 1
     params: Mapping[str, float] = {"level": -1.0}
 
-    def __init__(self, levels: int = 64, trivial: int = 48, size: int = 9) -> None:
+    def __init__(self, levels: int = 64, trivial: int = 48, size: int = 9, impossible: int = 0) -> None:
         if size < 5 or size % 2 == 0:
             raise ValueError(f"size must be odd and at least 5, got {size}")
         if not 0 <= trivial <= levels <= PRIME or levels < 1:
             raise ValueError(f"levels must be from 1 to {PRIME}, and trivial no more; got {levels} and {trivial}")
+        if not 0 <= impossible <= levels - trivial:
+            raise ValueError(f"impossible must be from 0 to levels - trivial = {levels - trivial}, got {impossible}")
         self.levels = levels
         self.trivial = trivial
+        self.impossible = impossible
         self.size = size
         self.most_walls = size // 2
         self.state_size = 4 + size * size
@@ -86,7 +90,9 @@ class GridLevels:
         cell = xp.arange(self.size * self.size, device=level.device) * 1.0
         row, column = xp.floor(cell / self.size), cell % self.size
         gap = self._digit(level[..., None], row, self.size)
-        return (row % 2 == 1) * 1.0 * (row < walls[..., None] * 2.0) * (column != gap)
+        is_impossible = (level >= self.levels - self.impossible) & (level < self.levels)
+        closed = is_impossible[..., None] & (row == walls[..., None] * 2.0 - 1.0)
+        return (row % 2 == 1) * 1.0 * (row < walls[..., None] * 2.0) * ((column != gap) | closed)
 
     def _cell(self, row: AnyArray, column: AnyArray, xp: Namespace) -> AnyArray:
         return one_hot(row * self.size + column, self.size * self.size, xp)
