@@ -42,7 +42,16 @@ class Case(NamedTuple):
     overrides: tuple[str, ...] = ()
 
 
-KNOWN = ("env.kwargs.payoffs=[3, 0, 5, 1]", "env.kwargs.tremble=0", "train.epochs=40")
+KNOWN = (
+    "env.kwargs.payoffs=[3, 0, 5, 1]",
+    "env.kwargs.tremble=0",
+    "env.kwargs.history=5",
+    "train.epochs=20",
+)
+"""Single opponents answer the last round alone, so five rounds are shown. With twenty, every number of rounds without a
+defection is another observation, and against grudger a policy learns them one after the other: it cannot see a later
+one before it cooperates in all earlier ones."""
+
 CASES = (
     Case(POOL),
     *(
