@@ -31,6 +31,14 @@ PINS: dict[str, tuple[str, ...]] = {
     # What its scripts import; they are written for the environments of Gymnasium 0.29, which NumPy 2 breaks.
     "cleanrl": ("gymnasium==0.29.1", "numpy==1.26.4", "tyro==1.0.16", "tensorboard==2.21.0"),
     "rllib": ("ray[rllib]==2.60.0", "gymnasium==1.2.2"),
+    # With the environments of many agents that RLStudio is tested with. AgileRL 2.58 asks for PettingZoo below 1.27.
+    "rllib_agents": (
+        "ray[rllib]==2.60.0",
+        "gymnasium==1.2.2",
+        "pettingzoo==1.27.0",
+        "mpe2==1.1.1",
+        "pygame-ce==2.5.8",
+    ),
 }
 """What is installed beside torch and Gymnasium, which are the same for everybody but RLlib and CleanRL, which need
 another Gymnasium."""
@@ -55,10 +63,10 @@ class Venv:
     versions: dict[str, str]
 
 
-def ours() -> Venv:
-    """The environment this process runs in."""
+def ours(*more: str) -> Venv:
+    """The environment this process runs in, with the versions of `more` packages."""
     python = Path(sys.executable)
-    return Venv(python, {"rlstudio": __version__, **_versions(python, ("torch", "gymnasium", "numpy"))})
+    return Venv(python, {"rlstudio": __version__, **_versions(python, ("torch", "gymnasium", "numpy", *more))})
 
 
 def prepare(peer: str) -> Venv:

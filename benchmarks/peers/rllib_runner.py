@@ -13,17 +13,17 @@ from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 
-def ppo(spec: Job) -> PPO:
+def ppo(spec: Job) -> PPOConfig:
     runners = spec["rollout"]["workers"]
     network = DefaultModelConfig(
         fcnet_hiddens=spec["hidden_sizes"], fcnet_activation=spec["activation"], vf_share_layers=False
     )
-    config = (
+    return (
         PPOConfig()
         .environment(spec["env_id"])
         .env_runners(
             num_env_runners=runners,
-            num_envs_per_env_runner=spec["num_envs"] // runners,
+            num_envs_per_env_runner=spec["num_envs"] // max(1, runners),
             rollout_fragment_length=spec["rollout_steps"],
         )
         .training(
@@ -50,7 +50,6 @@ def ppo(spec: Job) -> PPO:
         )
         .debugging(seed=spec["seed"], log_level="ERROR")
     )
-    return config.build_algo()
 
 
 def steps_of(result: dict[str, Any]) -> int:
@@ -77,10 +76,14 @@ def solve(spec: Job, algo: PPO) -> dict[str, Any]:
     return {"seconds": None, "env_steps": steps, "value": value}
 
 
+def start() -> None:
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+
+
 def main() -> None:
     spec = job()
-    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    algo = ppo(spec)
+    start()
+    algo = ppo(spec).build_algo()
     found = (solve if spec["what"] == "solve" else rate)(spec, algo)
     algo.stop()
     answer(**found)

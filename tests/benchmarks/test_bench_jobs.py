@@ -168,6 +168,7 @@ def test_a_record_says_what_it_ran_on_but_not_whose_machine():
 OWN = {
     "pytorch_mppi": {"pytorch_mppi"},
     "rllib": {"ray"},
+    "rllib_agents": {"ray", "mpe2", "rllib_runner"},
     "rlstudio": {"rlstudio"},
     "sb3": {"stable_baselines3", "sb3_contrib", "minigrid"},
     "skrl": {"skrl"},
