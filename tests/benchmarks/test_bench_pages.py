@@ -58,7 +58,8 @@ CASES: dict[str, Callable[[], object]] = {
         for name in ("games", "ipd", "randomised")
     },
     **{
-        name: partial(lambda name: put(name, module(name).page(result(name))), name) for name in ("diffusion", "sweeps")
+        name: partial(lambda name: put(name, module(name).page(result(name))), name)
+        for name in ("diffusion", "multi_agent_peers", "sweeps")
     },
     "control": control,
     "defaults_page": lambda: module("defaults_page").write(module("defaults").current_lines(stored("defaults"))),
