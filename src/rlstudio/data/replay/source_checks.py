@@ -61,8 +61,8 @@ class SourceChecks:
     def suspect(self, end: int, good: Sequence[int], exempt: Collection[int]) -> Suspect | None:
         """Of the rows before this step: the source that lies, one at a time. `good`: those that count so far. One that
         is exempt may differ, and would stand before another that does: it is compared with only where it must be."""
-        judged = [source for source in good if source not in exempt]
-        good = judged if len(judged) >= FEWEST else good
+        compared = [source for source in good if source not in exempt]
+        good = compared if len(compared) >= FEWEST else good
         oldest = int(self._replay.numbering.oldest().max())
         if len(good) < FEWEST or end - self.every < oldest:
             return None

@@ -83,8 +83,8 @@ def forecast_of_slow_steps(cfg: ExperimentConfig, met: Experience) -> Forecast |
     if met.seconds_per_step <= SLOW_STEP and rows * per_step <= LONGEST_ROLLOUT:
         return None
     planned, length = cfg.train.planned_steps, _episode_length(cfg, met) or 0.0
-    judged = sum(episodes * count for episodes, count in _evaluations(cfg)) * length * met.seconds_per_step
-    return Forecast(planned, 1 / per_step, planned * per_step, judged)
+    evaluating = sum(episodes * count for episodes, count in _evaluations(cfg)) * length * met.seconds_per_step
+    return Forecast(planned, 1 / per_step, planned * per_step, evaluating)
 
 
 def _at_once(cfg: ExperimentConfig) -> int:

@@ -32,8 +32,8 @@ INIT_SECONDS = 60.0
 
 
 def _wandb_name(value: str) -> str:
-    if found := re.search(r"[/\\#?%:]", value):
-        raise ValueError(f"W&B takes no {found[0]} in a name, got {value!a}; leave it out")
+    if unwanted := re.search(r"[/\\#?%:]", value):
+        raise ValueError(f"W&B takes no {unwanted[0]} in a name, got {value!a}; leave it out")
     return value
 
 
