@@ -1,4 +1,4 @@
-"""Is an environment that lies found, and is what is left enough? `python -m benchmarks.poison [--seeds 3]`.
+"""Is an environment that lies found, and is what is left enough? `python -m benchmarks.poison [--algos dqn sac] [--seeds 3]`.
 
 DQN learns CartPole and SAC learns Pendulum from four environments. One tells the truth for 1,000 steps and then
 lies (`lying_env.py`). Counted are the rows of the replay from the first lie to the quarantine, over all environments.
@@ -75,9 +75,9 @@ def poisoned(cfg: ExperimentConfig, lie: str, *, to_the_end: bool = False) -> Po
         runtime.close()
 
 
-def report(seeds: int) -> None:
+def report(algos: Sequence[str], seeds: int) -> None:
     print(table(["algorithm", "lie", "found", "rows until then", "score without its rows", "with them"], []))
-    for algo in TRAIN:
+    for algo in algos:
         for lie in LIES:
             ends = [
                 [
@@ -96,8 +96,10 @@ def report(seeds: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--algos", nargs="+", choices=list(TRAIN), default=list(TRAIN))
     parser.add_argument("--seeds", type=int, default=3, help="runs of each lie")
-    report(parser.parse_args(arguments).seeds)
+    given = parser.parse_args(arguments)
+    report(given.algos, given.seeds)
 
 
 if __name__ == "__main__":
