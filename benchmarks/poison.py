@@ -1,4 +1,4 @@
-"""Is an environment that lies found, and is what is left enough? `python -m benchmarks.poison [--algos dqn sac] [--seeds 3]`.
+"""Is an environment that lies found, and is what is left enough? `python -m benchmarks.poison [--seeds 3]`.
 
 DQN learns CartPole and SAC learns Pendulum from four environments. One tells the truth for 1,000 steps and then
 lies (`lying_env.py`). Counted are the rows of the replay from the first lie to the quarantine, over all environments.
