@@ -95,7 +95,7 @@ def start_ray(
     host), or else a new one of our own with so many `cpus` to give away."""
     if address is not None:
         require_ray(field)
-        _reach(field, address)
+        reach(field, address)
     ray = import_ray(field, address)
     if ray.is_initialized():
         return ray
@@ -125,7 +125,7 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def _reach(field: str, address: str) -> None:
+def reach(field: str, address: str) -> None:
     """Refuse an address where no Ray listens: Ray itself would try for minutes. `auto` names a file that Ray reads."""
     if address == "auto":
         return

@@ -269,6 +269,17 @@ def test_runs_wait_for_a_ray_that_does_not_answer(workspace: Workspace, monkeypa
     workspace.store.database.close()
 
 
+def test_the_queue_says_which_cluster_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also while no worker runs in a terminal: it looks, joins nothing and writes nothing."""
+    workspace = Workspace(tmp_path / "runs")
+    for _ in range(2):
+        queued(workspace, address="127.0.0.1:1")
+    workspace.store.database.close()
+    assert main(["queue", "--runs-dir", str(workspace.runs_dir)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("runs wait for their cluster: resources.address: no Ray answers at 127.0.0.1:1 (") == 1
+
+
 def test_each_trial_asks_for_its_own(workspace: Workspace) -> None:
     """What a trial may use can be searched like anything else."""
     space = {"resources.cpus": {"choices": [1, 2]}, "resources.gpus": {"choices": [0.25, 0.5]}}

@@ -33,6 +33,9 @@ ELSEWHERE_SECONDS = 20.0
 
 POLL_SECONDS = 0.1
 
+LOOKED_AT = 20
+"""Runs that are next in the queue, whose configs are read for the clusters they name."""
+
 
 def stop(
     words: RunWords = None,
@@ -165,6 +168,22 @@ def queue(
     print_queue(out, view.document(), in_runs_dir(runs_dir))
     if held := shortage(workspace.runs_dir, workspace.state_dir):
         out.line(f"the queue waits: {held}", "yellow")
+    for reason in _clusters_away(workspace, view.queued):
+        out.line(f"runs wait for their cluster: {reason}", "yellow")
+
+
+def _clusters_away(workspace: Workspace, queued: Sequence[Entry]) -> list[str]:
+    """Of the Ray clusters that the next runs name, why one does not answer."""
+    from rlstudio.control.queue.ray_cluster import away
+    from rlstudio.control.queue.resources_of_runs import KnownResources
+    from rlstudio.scale.ray_start import is_installed
+
+    if not queued or not is_installed():
+        return []
+    known = KnownResources(workspace.records)
+    asked = [known.of(entry.run) for entry in queued[:LOOKED_AT] if entry.run]
+    addresses = dict.fromkeys(resources.address for resources in asked if resources.backend == "ray")
+    return [reason for address in addresses if (reason := away(address))]
 
 
 def _print_reaped(out: Terminal, reaped: list[StoredRun]) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from rlstudio.core.errors import UserError
 from rlstudio.core.resources import ResourcesConfig
-from rlstudio.scale.ray_start import RAY_ADDRESS, start_ray
+from rlstudio.scale.ray_start import RAY_ADDRESS, reach, start_ray
 
 FIELD = "resources.address"
 OBJECT_STORE = 80 << 20
@@ -77,6 +78,17 @@ def running_cluster() -> str | None:
 def is_known(address: str) -> bool:
     """Whether there is a cluster to join; otherwise a worker starts one on its own machine."""
     return address != "auto" or running_cluster() is not None
+
+
+def away(address: str) -> str | None:
+    """Why the cluster at `address` does not answer, without joining it; None where it does, or none is known yet."""
+    where = running_cluster() if address == "auto" else address
+    try:
+        if where is not None:
+            reach(FIELD, where)
+    except UserError as error:
+        return str(error)
+    return None
 
 
 def connect(address: str) -> ModuleType:
