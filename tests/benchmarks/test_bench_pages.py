@@ -49,7 +49,8 @@ def kills() -> None:
 
 def learning() -> None:
     of_learning = module("learning")
-    module("learning_page").write(of_learning.current_lines(of_learning.read_store(), 10))
+    lines = of_learning.read_store()
+    module("learning_page").write(of_learning.current_lines(lines, 10), of_learning.held_out_lines(lines))
 
 
 CASES: dict[str, Callable[[], object]] = {
