@@ -43,6 +43,25 @@ def test_one_that_lies_is_found() -> None:
     assert len(found) >= 9, ends
 
 
+@pytest.mark.parametrize("liar", [None, 1])
+def test_rewards_in_another_unit_are_found_where_most_are_near_0(liar: int | None) -> None:
+    """An agent that does well has few rewards of any size: ten times as large, most are still small."""
+    steps, generator = 1024, torch.Generator().manual_seed(0)
+    seen = 2 * torch.rand((steps, 3, 2), generator=generator) - 1
+    seen[..., 0] = torch.where(torch.rand((steps, 3), generator=generator) < 0.07, -1.0, -0.001)
+    rewards = 10 * seen[..., 0]
+    if liar is not None:
+        rewards[:, liar] *= 10
+    columns = {"observations": seen, "next_observations": seen, "actions": torch.zeros((steps, 3), dtype=torch.long)}
+    flags = {name: torch.zeros((steps, 3), dtype=torch.bool) for name in ("terminated", "truncated")}
+    replay = ReplayBuffer(SPACES, 3 * steps, 3)
+    sources = Sources(replay, SPACES, ORIGINS, compared=True)
+    replay.add(Batch(lead=2, infos=None, rewards=rewards, **columns, **flags))
+    sources.look()
+    expected = {} if liar is None else {liar: "its rewards are 10.0 times what the others' say"}
+    assert sources.quarantined == expected
+
+
 @pytest.mark.parametrize("algo", ["dqn", "sac"])
 def test_who_tells_the_truth_is_left_alone(algo: str) -> None:
     assert [poisoned(quick(algo, seed), "").found for seed in range(2)] == ["", ""]

@@ -46,6 +46,10 @@ class RowNumbers:
     def bad_share(self, numbers: np.ndarray) -> float:
         return float((self._store.columns["weights"][numbers % self._store.slots] == 0).mean())
 
+    def reward_size(self, numbers: np.ndarray) -> float:
+        """Of the larger ones: 95 of 100 are no larger."""
+        return float(np.quantile(np.abs(self._store.columns["rewards"][numbers % self._store.slots]), 0.95))
+
     def fingerprint(self, numbers: np.ndarray) -> np.ndarray:
         """A number of each row that equal rows share."""
         slots = numbers % self._store.slots

@@ -3,6 +3,7 @@
 bad         rows that the row guard left out: numbers that are none, rewards outside guardrails.reward_range, actions
             that do not exist
 repeated    rows that came before, to the last bit
+scaled      rewards that are many times what they are with the others, also where most of them are near 0
 strange     what follows from an action is not as with the others (`strangeness.py`)
 
 A source fails in two windows that follow each other, and only in what the others do not: a world that repeats itself
@@ -42,6 +43,9 @@ REPEATED, ELSEWHERE = 0.9, 0.5
 
 BAD, BAD_ELSEWHERE = 0.5, 0.1
 
+SCALED, UNEXPLAINED = 3.0, 0.3
+"""How many times the others' rewards are too many, and the part of them that need not follow such a factor."""
+
 
 class Suspect(NamedTuple):
     source: int
@@ -66,7 +70,7 @@ class SourceChecks:
         oldest = int(self._replay.numbering.oldest().max())
         if len(good) < FEWEST or end - self.every < oldest:
             return None
-        for check in (self._bad, self._repeated, self._strange):
+        for check in (self._bad, self._repeated, self._scaled, self._strange):
             suspected = check(end, oldest, good)
             if suspected is not None and suspected.source not in exempt:
                 return suspected
@@ -116,12 +120,30 @@ class SourceChecks:
         probes = numbers[-size :: max(size // PROBES, 1)]
         return float((numbers[None, :-size] == probes[:, None]).any(1).mean())
 
-    def _strange(self, end: int, oldest: int, good: Sequence[int]) -> Suspect | None:
+    def _scaled(self, end: int, oldest: int, good: Sequence[int]) -> Suspect | None:
+        sizes = {source: self._numbers.reward_size(self._windows(source, end)[1]) for source in good}
+        source = max(good, key=lambda source: sizes[source])
+        elsewhere = max(sizes[other] for other in good if other != source)
+        if not sizes[source] > SCALED * elsewhere > 0:
+            return None
+        held = self._held(end, oldest, good)
+        expected = Expectation(_joined([held[other] for other in good if other != source]))
+        scales = [expected.scale(self._numbers.of(window)) for window in self._windows(source, end)]
+        if not all(scale.times > SCALED and scale.unexplained < UNEXPLAINED for scale in scales):
+            return None
+        times = min(scale.times for scale in scales)
+        return Suspect(source, f"its rewards are {times:.1f} times what the others' say")
+
+    def _held(self, end: int, oldest: int, good: Sequence[int]) -> dict[int, Rows]:
+        """Of each source some rows to compare with: half of them new, half from all that is held."""
         rows = sum(len(self._columns[source]) for source in good)
         each = max(REFERENCE // 2 // rows, 8)
         old, new = np.linspace(oldest, end - 1, each), np.linspace(end - self.every, end - 1, each)
         steps = np.unique(np.concatenate([old, new]).astype(np.int64))
-        held = {source: self._numbers.of(self._rows(source, steps)) for source in good}
+        return {source: self._numbers.of(self._rows(source, steps)) for source in good}
+
+    def _strange(self, end: int, oldest: int, good: Sequence[int]) -> Suspect | None:
+        held = self._held(end, oldest, good)
         newest = {source: self._numbers.of(self._windows(source, end)[1]) for source in good}
         # Who is the strangest to all together is compared with the others alone: two fits instead of one for each.
         common = Expectation(_joined([*held.values()]))

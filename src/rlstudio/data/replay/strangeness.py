@@ -27,6 +27,11 @@ class Rows(NamedTuple):
     y: np.ndarray  # [N, K]
 
 
+class Scale(NamedTuple):
+    times: float  # what is expected, by least squares through 0
+    unexplained: float  # share of the sizes that this factor leaves
+
+
 class Expectation:
     """What the rows of the others say follows from where one stands."""
 
@@ -46,6 +51,13 @@ class Expectation:
         """Of each y, [K]."""
         residuals = np.abs(rows.y - self._terms(rows.x) @ self._coefficients)
         return np.asarray(np.quantile(residuals, 0.9, axis=0) / self._usual)
+
+    def scale(self, rows: Rows) -> Scale:
+        """How the rewards relate to those that the others' rows say."""
+        given, expected = rows.y[:, 0], self._terms(rows.x) @ self._coefficients[:, 0]
+        times = float(given @ expected / max(float(expected @ expected), 1e-12))
+        left = np.abs(given - times * expected).sum() / max(float(np.abs(given).sum()), 1e-12)
+        return Scale(times, float(left))
 
     def _terms(self, x: np.ndarray) -> np.ndarray:
         x = np.clip((x - self._middle) / self._half, -1.0, 1.0)
