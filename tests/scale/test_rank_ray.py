@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,8 @@ def rank_pids():
 def kill_actor(session):
     ranks = session.runtime.others._end.__self__
     ranks._ray.kill(ranks._placed[0].actor)
+    while rank_pids():  # Ray answers before it has ended it, and a short run could be over by then
+        time.sleep(0.01)
 
 
 @pytest.mark.slow  # four times two processes that import torch
