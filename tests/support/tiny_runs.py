@@ -67,6 +67,17 @@ def run_to_the_end(cfg: ExperimentConfig, runs_dir: Path) -> RunFolder:
         return session.folder
 
 
+def assert_a_cut_changes_nothing(cfg: ExperimentConfig, place: Path) -> None:
+    """A run that is left in the midst of its second epoch and goes on ends as one that was never left."""
+    whole = run_to_the_end(cfg, place / "whole")
+    with start(cfg, place / "left") as session:
+        for tick in session:
+            if tick.epoch == 2 and tick.report is None:
+                break
+    run_to_the_end(cfg, place / "left")
+    assert_same_result(only_run(place / "left"), whole)
+
+
 def open_run(cfg: ExperimentConfig, runs_dir: Path) -> Session:
     """Start the run, or resume the one that is there."""
     there = list_runs(runs_dir)

@@ -13,8 +13,7 @@ from rlstudio.experiment.metrics.indexed.index import read_series
 from rlstudio.experiment.self_play.build import searchable
 from rlstudio.experiment.training.build import build
 from support.experiments import tiny
-from support.sessions import start
-from support.tiny_runs import assert_same_result, only_run, run_to_the_end
+from support.tiny_runs import assert_a_cut_changes_nothing, run_to_the_end
 
 DRAWN = {"wage": {"uniform": [1.0, 2.0]}}
 MET = {"opponents": {"latest": 1, "past": 1, "random": 2}, "snapshot_every": 1, "pool": 2}
@@ -78,13 +77,7 @@ def test_what_was_drawn_stands_beside_the_episode_that_had_it(sections):
 @pytest.mark.parametrize("sections", [{"self_play": MET}, {"teams": TEAMS}], ids=["opponents", "teams"])
 def test_a_run_that_is_cut_goes_on_with_the_same_parameters(sections, tmp_path):
     cfg = wages(**sections, ckpt={"every_epochs": 1})
-    whole = run_to_the_end(cfg, tmp_path / "whole")
-    with start(cfg, tmp_path / "left") as session:
-        for tick in session:
-            if tick.epoch == 2 and tick.report is None:
-                break
-    run_to_the_end(cfg, tmp_path / "left")
-    assert_same_result(only_run(tmp_path / "left"), whole)
+    assert_a_cut_changes_nothing(cfg, tmp_path)
 
 
 def test_a_curriculum_follows_the_episodes_of_the_learner_against_its_opponents(tmp_path):

@@ -16,8 +16,7 @@ from rlstudio.experiment.self_play.opponents import FIRST_SNAPSHOT
 from rlstudio.experiment.training.build import build
 from rlstudio.experiment.training.loop import Position, train
 from support.experiments import tiny
-from support.sessions import start
-from support.tiny_runs import assert_same_result, only_run, run_to_the_end
+from support.tiny_runs import assert_a_cut_changes_nothing
 
 TIC_TAC_TOE, CONNECT_FOUR = "rlstudio/TicTacToe-v0", "rlstudio/ConnectFour-v0"
 SIZES = {"epochs": 4, "steps_per_epoch": 128, "rollout_steps": 8, "batch_size": 64}
@@ -115,13 +114,7 @@ def test_a_run_cut_in_the_midst_of_games_goes_on_bit_for_bit(algo, tmp_path):
     chosen = {"opponents": {"latest": 1, "past": 2, "random": 1}, "snapshot_every": 1, "pool": 2}
     cfg = tiny(algo, env={"id": TIC_TAC_TOE, "num_envs": 16}, train=sizes, self_play=chosen,
                eval={"opponents": ["random", "minimax"]}, ckpt={"every_epochs": 1})  # fmt: skip
-    whole = run_to_the_end(cfg, tmp_path / "whole")
-    with start(cfg, tmp_path / "left") as session:
-        for tick in session:
-            if tick.epoch == 2 and tick.report is None:
-                break
-    run_to_the_end(cfg, tmp_path / "left")
-    assert_same_result(only_run(tmp_path / "left"), whole)
+    assert_a_cut_changes_nothing(cfg, tmp_path)
 
 
 @pytest.mark.parametrize("others", [{"latest": 1, "past": 2, "minimax": 1}, {"past": 2, "latest": 1, "random": 1}])

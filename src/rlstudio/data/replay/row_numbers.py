@@ -47,7 +47,7 @@ class RowNumbers:
         return float((self._store.columns["weights"][numbers % self._store.slots] == 0).mean())
 
     def reward_size(self, numbers: np.ndarray) -> float:
-        """Of the larger ones: 95 of 100 are no larger."""
+        """The 95th percentile of their size."""
         return float(np.quantile(np.abs(self._store.columns["rewards"][numbers % self._store.slots]), 0.95))
 
     def fingerprint(self, numbers: np.ndarray) -> np.ndarray:

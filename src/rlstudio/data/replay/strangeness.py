@@ -7,6 +7,8 @@
 phi are x, its products and 1. Where sources are in different places (one falls, one runs), they see other
 observations but the same world, so what follows from x is compared, not what x is. x is cut to what the others have
 been at, so nothing is extrapolated; that y holds o too makes rows strange that lie far outside.
+
+Rewards in another unit can stay within that range where most of them are near 0, so their scale is asked for apart.
 """
 
 from __future__ import annotations

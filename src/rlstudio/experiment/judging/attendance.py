@@ -10,8 +10,8 @@ from rlstudio.envs.config import EnvConfig
 from rlstudio.experiment.judging.play import Played
 
 LONGEST = 100_000
-"""Steps after which an episode is taken to have no end, unless `env.max_episode_steps` is larger: some of minutes that
-somebody waits who forgot the time limit of an environment of their own."""
+"""Steps after which an episode is taken to have no end, unless `env.max_episode_steps` is larger: who forgot the time
+limit of an environment of their own waits minutes, not for ever."""
 
 ABSENT = 300
 """Episodes in a row, of the others in its world, after which an agent that did not act in them never will."""
